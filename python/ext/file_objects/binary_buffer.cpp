@@ -18,27 +18,34 @@ constexpr long long largest_read_ahead = 128 << 10;
 /// Of the loop's time slice, beside the bytes of a read.
 constexpr std::int64_t cost_of_read = 4096;
 
+/// Copies up to `size` bytes at `offset` from the page cache; `complete` only without an error.
+io::CachedRead copy_cached(BinaryFileObject* file, char* target, Py_ssize_t size,
+                           long long offset) noexcept {
+    FileEngineObject* engine = direct_engine(file);
+    const int fd = file->fd;
+    io::CachedRead read = copy_from_cache(size, [&] {
+        return io::read_from_cache(fd, target, static_cast<std::size_t>(size), offset,
+                                   io::FileOperation::Extent::whole);
+    });
+    engine->slice_credit -= static_cast<std::int64_t>(read.count) + cost_of_read;
+    ask_next_time(&file->base);
+    read.complete = read.complete && read.error == 0;
+    return read;
+}
+
 /// Reads up to `size` bytes at the position into a new object. Null, without an exception, if the
 /// page cache has only a part.
 Ref read_cached(BinaryFileObject* file, Py_ssize_t size) noexcept {
     if (size > max_cached_file) {
         return Ref();
     }
-    FileEngineObject* engine = direct_engine(file);
     PyObject* data = PyBytes_FromStringAndSize(nullptr, size);
     if (data == nullptr) {
         PyErr_Clear();
         return Ref();
     }
-    const int fd = file->fd;
-    const long long position = file->position;
-    const io::CachedRead read = copy_from_cache(size, [&] {
-        return io::read_from_cache(fd, PyBytes_AS_STRING(data), static_cast<std::size_t>(size),
-                                   position, io::FileOperation::Extent::whole);
-    });
-    engine->slice_credit -= static_cast<std::int64_t>(read.count) + cost_of_read;
-    ask_next_time(&file->base);
-    if (!read.complete || read.error != 0) {
+    const io::CachedRead read = copy_cached(file, PyBytes_AS_STRING(data), size, file->position);
+    if (!read.complete) {
         Py_DECREF(data);
         return Ref();
     }
@@ -72,6 +79,36 @@ bool fill_from_cache(BinaryFileObject* file, Py_ssize_t size) noexcept {
     return true;
 }
 
+long long present_size(const BinaryFileObject* file) noexcept {
+    struct statx status = {};
+    return io::read_status(file->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_SIZE, status) ==
+                   0
+               ? static_cast<long long>(status.stx_size)
+               : -1;
+}
+
+Py_ssize_t fill_target(BinaryFileObject* file, char* target, Py_ssize_t size) noexcept {
+    std::string_view data = buffered(file);
+    const auto wanted = static_cast<std::size_t>(size);
+    if (data.size() < wanted && size < file->buffer_size) {
+        if (!fill_from_cache(file, size)) {
+            return -1;
+        }
+        data = buffered(file);
+    }
+    const auto there = static_cast<Py_ssize_t>(std::min(data.size(), wanted));
+    std::copy_n(data.data(), there, target);
+    if (there == size || size < file->buffer_size) {
+        return there;
+    }
+    if (!reads_from_cache(file) || size - there > max_cached_file) {
+        return -1;
+    }
+    const io::CachedRead read =
+        copy_cached(file, target + there, size - there, file->position + there);
+    return read.complete ? there + static_cast<Py_ssize_t>(read.count) : -1;
+}
+
 AtOnce read_past_buffer(BinaryFileObject* file, Py_ssize_t size, PyObject** result) noexcept {
     if (!reads_from_cache(file)) {
         return AtOnce::slow;
@@ -93,12 +130,11 @@ AtOnce read_rest_from_cache(BinaryFileObject* file, long long most, PyObject** r
     if (left <= 0) {
         // Not the size at opening: it says nothing about a file that has grown since, such as one
         // in /proc.
-        struct statx status = {};
-        if (io::read_status(file->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_SIZE, status) !=
-            0) {
+        const long long size = present_size(file);
+        if (size < 0) {
             return AtOnce::slow;
         }
-        left = std::max<long long>(static_cast<long long>(status.stx_size) - file->position, 0);
+        left = std::max<long long>(size - file->position, 0);
     }
     // With room for one byte more than is left, a short read shows the end.
     if (left > most) {

@@ -37,6 +37,14 @@ bool fill_from_cache(BinaryFileObject* file, Py_ssize_t size) noexcept;
 /// cache does not have them.
 AtOnce read_past_buffer(BinaryFileObject* file, Py_ssize_t size, PyObject** result) noexcept;
 
+/// Copies `size` bytes at the position, less only at the end of the file, to `target`: from the
+/// buffer, which it may fill, or from the page cache. Returns how many, or -1 where those do not
+/// have them. The position stays.
+Py_ssize_t fill_target(BinaryFileObject* file, char* target, Py_ssize_t size) noexcept;
+
+/// The size of a regular file, without asking a server; -1 if that cannot be told.
+long long present_size(const BinaryFileObject* file) noexcept;
+
 /// Reads the rest of a file, of at most `most` bytes.
 AtOnce read_rest_from_cache(BinaryFileObject* file, long long most, PyObject** result) noexcept;
 

@@ -124,6 +124,104 @@ AtOnce attempt_tell(FileObject* self, PyObject* /*unused*/, PyObject** result) {
     return at_once_of(PyLong_FromLongLong(file->position), result);
 }
 
+/// The target of a seek: an offset, and what it is relative to.
+struct Target {
+    long long offset;
+    int whence;
+};
+
+/// False, without an exception, for what only Python code can convert or refuse.
+bool read_target(PyObject* argument, Target& target) noexcept {
+    PyObject* offset = PyTuple_GET_ITEM(argument, 0);
+    PyObject* whence = PyTuple_GET_ITEM(argument, 1);
+    if (!PyLong_CheckExact(offset) || !PyLong_CheckExact(whence)) {
+        return false;
+    }
+    int overflow = 0;
+    target.offset = PyLong_AsLongLongAndOverflow(offset, &overflow);
+    if (overflow != 0) {
+        return false;
+    }
+    const long kind = PyLong_AsLongAndOverflow(whence, &overflow);
+    target.whence = static_cast<int>(kind);
+    return overflow == 0 && kind >= SEEK_SET && kind <= SEEK_END;
+}
+
+/// Where a seek with `whence` begins; -1 where buffered data or a server decide.
+long long origin_of(const BinaryFileObject* file, int whence) noexcept {
+    switch (whence) {
+    case SEEK_SET:
+        return 0;
+    case SEEK_CUR:
+        return file->appending != 0 && file->unwritten_size != 0 ? -1 : file->position;
+    default:
+        return file->regular != 0 && file->unwritten_size == 0 ? present_size(file) : -1;
+    }
+}
+
+AtOnce attempt_seek(FileObject* self, PyObject* argument, PyObject** result) {
+    BinaryFileObject* file = binary_of(self);
+    Target target = {};
+    if (file->fd < 0 || file->seekable == 0 || !read_target(argument, target)) {
+        return AtOnce::slow;
+    }
+    const long long origin = origin_of(file, target.whence);
+    long long position = 0;
+    if (origin < 0 || __builtin_add_overflow(origin, target.offset, &position) || position < 0) {
+        return AtOnce::slow;
+    }
+    *result = PyLong_FromLongLong(position);
+    if (*result == nullptr) {
+        return AtOnce::failed;
+    }
+    const bool holds = file->ahead != nullptr && PyBytes_CheckExact(file->ahead);
+    const long long ahead = holds ? PyBytes_GET_SIZE(file->ahead) : 0;
+    if (position < file->ahead_at || position - file->ahead_at > ahead) {
+        file->next_read_ahead = file->buffer_size;
+    }
+    file->position = position;
+    return AtOnce::done;
+}
+
+AtOnce attempt_readinto(FileObject* self, PyObject* argument, PyObject** result) {
+    BinaryFileObject* file = binary_of(self);
+    if (argument == nullptr || !is_readable(file) || file->unwritten_size != 0) {
+        return AtOnce::slow;
+    }
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(argument, &buffer, PyBUF_WRITABLE) != 0) {
+        PyErr_Clear();
+        return AtOnce::slow;
+    }
+    const Py_ssize_t count = fill_target(file, static_cast<char*>(buffer.buf), buffer.len);
+    PyBuffer_Release(&buffer);
+    if (count < 0) {
+        return AtOnce::slow;
+    }
+    file->position += count;
+    return at_once_of(PyLong_FromSsize_t(count), result);
+}
+
+AtOnce attempt_peek(FileObject* self, PyObject* /*unused*/, PyObject** result) {
+    BinaryFileObject* file = binary_of(self);
+    if (!is_readable(file)) {
+        return AtOnce::slow;
+    }
+    std::string_view data = buffered(file);
+    if (data.empty()) {
+        if (!fill_from_cache(file, static_cast<Py_ssize_t>(file->buffer_size))) {
+            return AtOnce::slow;
+        }
+        data = buffered(file);
+    }
+    if (file->position == file->ahead_at) {
+        *result = Py_NewRef(file->ahead);
+        return AtOnce::done;
+    }
+    return at_once_of(PyBytes_FromStringAndSize(data.data(), static_cast<Py_ssize_t>(data.size())),
+                      result);
+}
+
 /// Closes a file to which nothing was written, so that closing has nothing to wait for.
 AtOnce attempt_close(FileObject* self, PyObject* /*unused*/, PyObject** result) {
     BinaryFileObject* file = binary_of(self);
@@ -191,6 +289,28 @@ const FileMethod tell_method = {
     .takes_argument = false,
 };
 
+const FileMethod seek_method = {
+    .name = "seek",
+    .qualified_name = "BinaryFile.seek",
+    .attempt = &attempt_seek,
+    .slow = &ModuleState::name_seek_in_turn,
+};
+
+const FileMethod readinto_method = {
+    .name = "readinto",
+    .qualified_name = "BinaryFile.readinto",
+    .attempt = &attempt_readinto,
+    .slow = &ModuleState::name_readinto_in_turn,
+};
+
+const FileMethod peek_method = {
+    .name = "peek",
+    .qualified_name = "BinaryFile.peek",
+    .attempt = &attempt_peek,
+    .slow = &ModuleState::name_peek_in_turn,
+    .takes_argument = false,
+};
+
 const FileMethod close_method = {
     .name = "close",
     .qualified_name = "BinaryFile.close",
@@ -212,6 +332,23 @@ template <const FileMethod& method> PyObject* call_without(PyObject* self, PyObj
 
 PyObject* call_write(PyObject* self, PyObject* data) {
     return make_file_step(file_of(self), write_method, data);
+}
+
+PyObject* call_readinto(PyObject* self, PyObject* buffer) {
+    return make_file_step(file_of(self), readinto_method, buffer);
+}
+
+PyObject* call_seek(PyObject* self, PyObject* arguments, PyObject* keywords) {
+    static const char* const names[] = {"offset", "whence", nullptr};
+    PyObject* offset = nullptr;
+    PyObject* whence = nullptr;
+    if (PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:seek", const_cast<char**>(names),
+                                    &offset, &whence) == 0) {
+        return nullptr;
+    }
+    const Ref set(whence == nullptr ? PyLong_FromLong(SEEK_SET) : Py_NewRef(whence));
+    const Ref target(set ? PyTuple_Pack(2, offset, set.get()) : nullptr);
+    return target ? make_file_step(file_of(self), seek_method, target.get()) : nullptr;
 }
 
 /// A buffered line needs no coroutine, and not the turn, if nobody has it.
@@ -327,6 +464,17 @@ PyMethodDef binary_methods[] = {
     {"flush", &call_without<flush_method>, METH_NOARGS,
      "flush($self)\n--\n\nPass the buffered data to the kernel."},
     {"tell", &call_without<tell_method>, METH_NOARGS, "tell($self)\n--\n\nReturn the position."},
+    {"seek", as_function(&call_seek), METH_VARARGS | METH_KEYWORDS,
+     "seek($self, offset, whence=0)\n--\n\n"
+     "Move the position, relative to the beginning, to itself or to the end; returns it."},
+    {"readinto", &call_readinto, METH_O,
+     "readinto($self, buffer, /)\n--\n\n"
+     "Read into a buffer until it is full or the file ends; returns the number of bytes.\n\n"
+     "Large reads fill the buffer directly. It must not be used meanwhile. After a cancelled\n"
+     "await it must not be used until the file's next call has ended."},
+    {"peek", as_function(&call_with_option<peek_method, size_name>), METH_FASTCALL | METH_KEYWORDS,
+     "peek($self, size=0)\n--\n\n"
+     "Return the buffered data, reading once if there are none; the position stays."},
     {"close", &call_without<close_method>, METH_NOARGS,
      "close($self)\n--\n\n"
      "Flush and close; waits for the operations in flight. Does nothing the second time.\n\n"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import array
 import io
 import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,6 +31,7 @@ CALLS = st.lists(
         st.tuples(st.just("truncate"), st.tuples(st.none() | st.integers(0, 60))),
         st.tuples(st.just("flush"), st.just(())),
         st.tuples(st.just("readinto"), st.tuples(st.integers(0, 30))),
+        st.tuples(st.just("peek"), st.tuples(st.integers(0, 9))),
     ),
     max_size=12,
 )
@@ -38,6 +41,8 @@ def _call_builtin(file: Any, name: str, arguments: tuple[Any, ...]) -> Any:
     if name == "readinto":
         buffer = bytearray(arguments[0])
         return file.readinto(buffer), bytes(buffer)
+    if name == "peek":  # how much it returns is the file's choice
+        return file.peek(*arguments)[:1]
     return getattr(file, name)(*arguments)
 
 
@@ -45,6 +50,8 @@ async def _call_ours(file: Any, name: str, arguments: tuple[Any, ...]) -> Any:
     if name == "readinto":
         buffer = bytearray(arguments[0])
         return await file.readinto(buffer), bytes(buffer)
+    if name == "peek":
+        return (await file.peek(*arguments))[:1]
     return await getattr(file, name)(*arguments)
 
 
@@ -98,6 +105,8 @@ def test_calls_have_the_results_of_the_built_in_file(
             if call[0] != "truncate":
                 flushed += [call, ("flush", ())] if call[0] == "write" else [call]
         calls = flushed
+    if not buffering or mode in ("wb", "ab"):
+        calls = [call for call in calls if call[0] != "peek"]  # the built-in's has none
     with tempfile.TemporaryDirectory() as folder:
         theirs, ours = os.path.join(folder, "theirs"), os.path.join(folder, "ours")
         Path(theirs).write_bytes(content)
@@ -138,6 +147,63 @@ async def test_every_method_of_a_closed_file_raises(tmp_path: Path) -> None:
     for name in ("fileno", "isatty", "readable", "writable", "seekable"):
         with pytest.raises(ValueError, match="closed file"):
             getattr(file, name)()
+
+
+@pytest.mark.anyio
+async def test_moves_and_reads_into_buffers_keep_the_order_of_their_calls(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    async with files.open(tmp_path / "file", "rb") as file:
+        buffer = bytearray(3)
+        results: dict[str, Any] = {}
+
+        async def call(name: str, *arguments: Any) -> None:
+            results[f"{name}{arguments}"] = await getattr(file, name)(*arguments)
+
+        await file._take_turn()
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(call, "seek", 4)
+            await anyio.wait_all_tasks_blocked()
+            calls.start_soon(call, "readinto", buffer)
+            await anyio.wait_all_tasks_blocked()
+            with anyio.move_on_after(0):
+                await file.seek(0)  # is cancelled before its turn
+            calls.start_soon(call, "peek")
+            await anyio.wait_all_tasks_blocked()
+            calls.start_soon(call, "seek", -1, os.SEEK_END)
+            await anyio.wait_all_tasks_blocked()
+            assert not results
+            file._give_up_turn()
+        assert list(results.values()) == [4, 3, b"789", 9]
+        assert bytes(buffer) == b"456"
+        assert await file.read() == b"9"
+
+
+@pytest.mark.anyio
+async def test_readinto_fills_a_buffer_of_any_shape_and_size(tmp_path: Path) -> None:
+    content = os.urandom(300_000)
+    (tmp_path / "file").write_bytes(content)
+    async with files.open(tmp_path / "file", "rb") as file:
+        for begin, size in ((0, 10), (10, 8192), (8202, 200_000), (208_202, 0), (290_000, 20_000)):
+            await file.seek(begin)
+            await file.peek()  # a part of it is buffered
+            numbers = array.array("I", bytes(-(-size // 4) * 4))
+            expected = content[begin : begin + 4 * len(numbers)]
+            assert await file.readinto(numbers) == len(expected)
+            assert numbers.tobytes()[: len(expected)] == expected
+            assert await file.tell() == begin + len(expected)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("target", [(-1, 0), (-11, 1), (1 << 63, 0), ((1 << 63) - 1, 2), (0, 3)])
+async def test_a_seek_to_nowhere_is_refused_and_moves_nothing(
+    tmp_path: Path, target: tuple[int, int]
+) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    async with files.open(tmp_path / "file", "rb") as file:
+        await file.seek(offset=2, whence=0)
+        with pytest.raises((OSError, ValueError)):
+            await file.seek(*target)
+        assert await file.read() == b"23456789"
 
 
 @pytest.mark.anyio

@@ -105,13 +105,7 @@ class BinaryFile(DescriptorFile):
         finally:
             self._end_turn()
 
-    async def readinto(self, buffer: WriteableBuffer) -> int:
-        """Read into a buffer until it is full or the file ends; returns the number of bytes.
-
-        Large reads fill the buffer directly. It must not be used meanwhile. After a cancelled await
-        it must not be used until the file's next call has ended.
-        """
-        await self._take_turn()
+    async def _readinto_in_turn(self, buffer: WriteableBuffer) -> int:
         try:
             self._check_readable()
             with memoryview(buffer) as whole, whole.cast("B") as view:
@@ -182,9 +176,7 @@ class BinaryFile(DescriptorFile):
             raise StopAsyncIteration
         return line
 
-    async def peek(self, size: int = 0) -> bytes:
-        """Return the buffered data, reading once if there are none; the position stays."""
-        await self._take_turn()
+    async def _peek_in_turn(self) -> bytes:
         try:
             self._check_readable()
             return self._buffered() or await self._fill(self._buffer_size or 1)
@@ -413,10 +405,9 @@ class BinaryFile(DescriptorFile):
 
     # ---- the position ---------------------------------------------------------------------------
 
-    async def seek(self, offset: int, whence: int = 0) -> int:
-        offset = index(offset)
-        await self._take_turn()
+    async def _seek_in_turn(self, target: tuple[int, int]) -> int:
         try:
+            offset, whence = index(target[0]), target[1]
             self._check_open()
             self._check_seekable()
             if whence == os.SEEK_SET:
