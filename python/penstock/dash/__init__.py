@@ -23,11 +23,12 @@ from penstock.dash._application import Dashboard
 from penstock.dash._board import Board
 from penstock.dash._board_sink import BoardSink
 from penstock.dash._charts import ChartPlan
-from penstock.dash._controls import AlicatControls, ControlError, Controls
+from penstock.dash._controls import AlarmControls, AlicatControls, ControlError, Controls
 from penstock.dash._serving import listening_socket, serving
 from penstock.dash._stored import follow
 
 __all__ = [
+    "AlarmControls",
     "AlicatControls",
     "Board",
     "BoardSink",

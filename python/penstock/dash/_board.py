@@ -178,11 +178,15 @@ class Board:
         device.seen &= known
         return [replace(alarm, seen=(alarm.kind, alarm.since) in device.seen) for alarm in found]
 
+    def new_alarms(self, name: str, now: int) -> list[Alarm]:
+        """The alarms of a device that a person has to look at and has not acknowledged."""
+        found = self.alarms(self.devices[name], now)
+        return [alarm for alarm in found if not (alarm.seen or alarm.is_mild)]
+
     def acknowledge(self, name: str, now: int) -> bool:
         """Mark all alarms of a device as seen; whether there were any that were not."""
-        device = self.devices[name]
-        new = [each for each in self.alarms(device, now) if not (each.seen or each.is_mild)]
-        device.seen |= {(alarm.kind, alarm.since) for alarm in new}
+        new = self.new_alarms(name, now)
+        self.devices[name].seen |= {(alarm.kind, alarm.since) for alarm in new}
         for alarm in new:
             if self.record_event is None:
                 self.log("alarm_acknowledged", alarm.text, name, now)

@@ -22,7 +22,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from penstock import __version__
 from penstock.dash._access import ControlToken
 from penstock.dash._board import Board, ShownDevice
-from penstock.dash._controls import ControlError, Controls
+from penstock.dash._controls import AlarmControls, ControlError, Controls
 from penstock.dash._wire import (
     BadMessageError,
     CurveName,
@@ -184,6 +184,16 @@ class Connection:
             self._changes -= 1
         await self._send_text(answer)
 
+    async def _acknowledge(self, device: str) -> str:
+        now = time.time_ns()
+        texts = [alarm.text for alarm in self._board.new_alarms(device, now)]
+        if not texts:
+            return "there is no new alarm"
+        if isinstance(self._controls, AlarmControls):
+            await self._controls.acknowledge(device, texts)
+        self._board.acknowledge(device, now)
+        return "acknowledged"
+
     async def _carry_out(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:
         controls, device = self._controls, message.get("device")
         if controls is None or self._token is None:
@@ -197,8 +207,7 @@ class Connection:
         if not isinstance(device, str) or device not in self._board.devices:
             raise ControlError("there is no such device")
         if kind == "acknowledge":
-            found = self._board.acknowledge(device, time.time_ns())
-            return {"text": "acknowledged" if found else "there is no new alarm"}
+            return {"text": await self._acknowledge(device)}
         if kind == "gases":
             return {"gases": list(await controls.gases(device))}
         if message.get("confirmed") is not True:

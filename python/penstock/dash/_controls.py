@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from penstock.alicat import (
     AlicatError,
@@ -16,7 +16,7 @@ from penstock.alicat import (
 )
 from penstock.alicat.modbus import ModbusFlowController, ModbusFlowMeter
 
-__all__ = ["AlicatControls", "ControlError", "Controls"]
+__all__ = ["AlarmControls", "AlicatControls", "ControlError", "Controls"]
 
 
 class ControlError(Exception):
@@ -40,6 +40,18 @@ class Controls(Protocol):
 
     async def gases(self, device: str) -> Sequence[str]:
         """The gases to choose from."""
+
+
+@runtime_checkable
+class AlarmControls(Controls, Protocol):
+    """:class:`Controls` that pass on what is acknowledged on the page."""
+
+    async def acknowledge(self, device: str, alarms: Sequence[str]) -> None:
+        """Pass on that a person has seen the ``alarms`` of a device, by their texts.
+
+        Raises:
+            ControlError: they could not be passed on; then they stay new on the page.
+        """
 
 
 class AlicatControls:

@@ -136,6 +136,54 @@ def test_an_alarm_that_is_acknowledged_on_the_page_is_in_the_recording_and_its_b
     assert '"acknowledged": true' in (tmp_path / "book.json").read_text()
 
 
+def test_the_page_of_the_files_passes_on_to_the_recorder_what_is_acknowledged(
+    start: Any, simulator: Any, tmp_path: Path
+) -> None:
+    _, (port,) = simulator("A:500")
+    with configured(tmp_path, port).open("a") as file:
+        file.write('[[device.limit]]\nfield = "Abs_Press"\nhigh = 1\n[alarm]\nbook = "book.json"\n')
+    recorder = start("record", "run.toml", "--out", "lab/run", "--no-plot")
+    recorder.wait_for("samples,")
+    while not list(tmp_path.glob("lab/run/samples.parquet.parts/.penstock/journal*")):
+        recorder.wait_for("samples,")
+    limit = ("--limit", "fuel0.Abs_Press=:1")
+    running = start("dash", "lab", "--port", 0, "--control", *limit)
+    line = running.wait_for("dashboard: ")
+    token = running.wait_for("control token").split()[-1]
+
+    def alarms(message: Any) -> list[bool]:
+        return [alarm[-1] for alarm in message["devices"]["fuel0"]["alarms"]]
+
+    def acknowledge(page: ClientConnection) -> Any:
+        page.send(json.dumps({"type": "acknowledge", "id": 1, "device": "fuel0"}))
+        return receive(page, "result", lambda m: True)
+
+    with page_of(line, token) as page:
+        receive(page, "state", lambda m: m["devices"] and False in alarms(m))
+        page.send(json.dumps({"type": "gases", "id": 2, "device": "fuel0"}))
+        answer = receive(page, "result", lambda m: True)
+        assert (answer["ok"], "at their recorder" in answer["text"]) == (False, True)
+        assert acknowledge(page)["text"] == "acknowledged"
+        receive(page, "state", lambda m: "alarm_acknowledged" in json.dumps(m["events"]))
+    recorder.process.send_signal(signal.SIGINT)
+    assert recorder.finish()[0] == 130
+    text = (tmp_path / "lab/run/samples.csv").read_text()
+    assert ",alarm_acknowledged,the page (" in text
+    assert '"acknowledged": true' in (tmp_path / "book.json").read_text()
+    running.process.send_signal(signal.SIGINT)
+    assert running.finish()[0] == 0
+    running = start("dash", "lab", "--port", 0, "--control", *limit)
+    line = running.wait_for("dashboard: ")
+    token = running.wait_for("control token").split()[-1]
+    with page_of(line, token) as page:
+        receive(page, "state", lambda m: m["devices"] and False in alarms(m))
+        answer = acknowledge(page)
+        assert (answer["ok"], "no recorder is running" in answer["text"]) == (False, True)
+        receive(page, "state", lambda m: False in alarms(m))
+    running.process.send_signal(signal.SIGINT)
+    assert running.finish()[0] == 0
+
+
 def test_the_demo_is_shown_while_it_is_recorded(start: Any, tmp_path: Path) -> None:
     running = start("demo", "--dash", 0, "--no-plot", "--rate", 5, "--out", "out")
     with page_of(running.wait_for("dashboard: ")) as page:
@@ -236,7 +284,7 @@ def test_a_taken_port_is_reported_before_any_instrument_is_opened(
         (["dash", "missing.toml"], 3, "does not exist"),
         (["dash", "missing.parquet"], 5, "does not exist"),
         (["dash", "run.toml.txt"], 5, "does not exist"),
-        (["dash", "samples.csv", "--control"], 2, "samples.csv is a recording"),
+        (["dash", "postgresql://h/d", "--control"], 2, "is on a server"),
     ],
 )
 def test_what_cannot_be_served_is_one_sentence(

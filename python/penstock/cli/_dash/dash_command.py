@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+from pathlib import Path
 
 import anyio
 
@@ -21,6 +22,7 @@ from penstock.cli._recording.config import load_config
 from penstock.cli._recording.execution import check_native_loop
 from penstock.cli._recording.watch_command import watch_instruments
 from penstock.cli._recordings.reading import name_of
+from penstock.record.postgres_parts import is_postgres
 
 __all__ = ["run_dash"]
 
@@ -44,10 +46,10 @@ def run_dash(options: argparse.Namespace, interrupts: Interrupts) -> int:
             "run.toml",
             ExitCode.USAGE,
         )
-    if plan.control:
+    if plan.control and is_postgres(options.target):
         raise CommandError(
-            f"--control is for instruments, and {name_of(options.target, options.table)} is a "
-            "recording; leave it out, or name a run.toml",
+            f"--control reaches a recorder of this machine by the folder of its recording, and "
+            f"{name_of(options.target, options.table)} is on a server; leave it out",
             ExitCode.USAGE,
         )
     if options.layout is not None:
@@ -74,9 +76,16 @@ async def _serve_recording(target: str, table: str, plan: DashPlan, interrupts: 
     try:
         recording = open_recording(target, table=table, strict=False)
         board = board_of(plan, name, live=False)
+        controls = None
+        if plan.control:
+            from penstock.cli._dash.recorder_controls import RecorderControls
+
+            controls = RecorderControls(Path(target))
+            # The row of the recorder comes back by the files.
+            board.record_event = lambda kind, text, device: None
         with anyio.CancelScope() as scope, interrupts.stopping(scope.cancel):
             listener = opened_listener(plan)
-            async with served(plan, dashboard_of(plan, board), listener, say):
+            async with served(plan, dashboard_of(plan, board, controls), listener, say):
                 await follow(board, recording)
     except SinkDependencyError as error:
         raise CommandError(one_line(error), ExitCode.MISSING_PART) from error

@@ -14,7 +14,7 @@ from penstock.cli._loopback import is_loopback
 
 if TYPE_CHECKING:
     from penstock.alicat import AlicatManager
-    from penstock.dash import Board, BoardSink, Dashboard
+    from penstock.dash import Board, BoardSink, Controls, Dashboard
     from penstock.record.shown_quantity import Quantity
 
 __all__ = ["beside_recording", "board_of", "check_dash_parts", "opened_listener", "served"]
@@ -117,11 +117,10 @@ async def beside_recording(
         yield sink
 
 
-def dashboard_of(plan: DashPlan, board: Board, controls: object = None) -> Dashboard:
+def dashboard_of(plan: DashPlan, board: Board, controls: Controls | None = None) -> Dashboard:
     """The application, open for the names of this machine."""
-    from penstock.dash import AlicatControls, Dashboard
+    from penstock.dash import Dashboard
 
-    assert controls is None or isinstance(controls, AlicatControls)
     names = (plan.host, socket.gethostname(), *plan.names)
     return Dashboard(board, controls, names=names, password=plan.password)
 

@@ -22,7 +22,7 @@ def run_alarm(options: argparse.Namespace, interrupts: Interrupts) -> int:
     """
     folder = folder_of(Path(options.folder))
     if options.action == "list":
-        answer = ask_recorder(folder, {"alarms": True})
+        answer = ask_recorder(folder, {"alarms": True}, what="")
         _refuse_without(answer, "alarms", "the alarms cannot be listed")
         _print(answer["alarms"], as_json=options.json)
         return ExitCode.OK
@@ -37,7 +37,7 @@ def run_alarm(options: argparse.Namespace, interrupts: Interrupts) -> int:
         "seconds": options.seconds,
         "author": options.author,
     }
-    answer = ask_recorder(folder, request)
+    answer = ask_recorder(folder, request, what=f"the event of {options.action}")
     _refuse_without(answer, "done", f"{options.alarm} was left as it is")
     print(f"{options.action} in {folder}: {answer['done']}")
     return ExitCode.OK

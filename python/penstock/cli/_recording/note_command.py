@@ -28,7 +28,7 @@ def run_note(options: argparse.Namespace, interrupts: Interrupts) -> int:
         "device": options.device,
         "author": options.author,
     }
-    answer = ask_recorder(folder, request)
+    answer = ask_recorder(folder, request, what="the note")
     if "noted" not in answer:
         raise CommandError(
             f"the note was not recorded: {answer.get('refused')}",
@@ -49,22 +49,36 @@ def folder_of(run: Path) -> Path:
     return run.parent
 
 
-def ask_recorder(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Send a request to the recorder in ``folder``, and return its answer. CommandError."""
+def ask_recorder(folder: Path, request: dict[str, Any], *, what: str) -> dict[str, Any]:
+    """Send a request to the recorder in ``folder``, and return its answer. It blocks.
+
+    Args:
+        folder: The folder of the recording.
+        request: The object that is sent.
+        what: What it would make a row of the recording, for people; empty if nothing.
+
+    Raises:
+        CommandError: no recorder answers.
+    """
+    look = f", and whether {what} is among the rows" if what else ""
     try:
         with connected_to(folder, _TIMEOUT) as connection:
             connection.sendall(json.dumps(request).encode() + b"\n")
             line = connection.makefile("rb").readline()
     except (FileNotFoundError, ConnectionRefusedError) as error:
         raise CommandError(
-            f"no recorder is running in {folder}, and a recording that has ended is not changed; "
-            "write the note elsewhere",
+            f"no recorder is running in {folder}"
+            + (
+                f", and a recording that has ended is not changed; write {what} elsewhere"
+                if what
+                else ""
+            ),
             ExitCode.OUTPUT,
         ) from error
     except TimeoutError as error:
         raise CommandError(
             f"the recorder in {folder} has not answered for {_TIMEOUT:g} s; look whether it is "
-            "stopped, and whether the note is among the rows, before you repeat it",
+            f"stopped{look}, before you repeat it",
             ExitCode.OUTPUT,
         ) from error
     except OSError as error:
@@ -73,8 +87,7 @@ def ask_recorder(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(line)
     except ValueError as error:
         raise CommandError(
-            f"the recorder in {folder} ended before it answered; look whether the note is among "
-            "the rows",
+            f"the recorder in {folder} ended before it answered; look why it did{look}",
             ExitCode.OUTPUT,
         ) from error
     return answer

@@ -1,8 +1,10 @@
-"""Notes of other processes in a running recording: what ``penstock note`` talks to.
+"""What other processes bring into a running recording: what ``penstock note`` talks to.
 
 A client sends one line of JSON, ``{"note": "bottle changed", "device": "argon", "author": "Ann"}``;
 the last two may be absent. The answer is one line too: ``{"noted": "ann: bottle changed"}`` once
-the note waits among the rows of the recording, or ``{"refused": "the reason"}``.
+the note waits among the rows of the recording, or ``{"refused": "the reason"}``. ``{"acknowledged":
+["below limit"], "device": "argon"}`` is what the page of a stored recording sends; the answer is
+``{"done": "argon: 1 alarm"}``.
 
 Who writes it is what the kernel says (SO_PEERCRED in unix(7)), not the client: another ``author``
 is recorded with that name beside it.
@@ -33,6 +35,7 @@ LONGEST_NOTE = 4000
 _LONGEST_AUTHOR = 100
 _LONGEST_LINE = 65536
 _CLIENTS = 64
+_MOST_ALARMS = 100
 _TIMEOUT = 5.0
 """Seconds for a client to send its line and to read the answer."""
 
@@ -93,6 +96,8 @@ async def _serve(
                 answer: dict[str, Any]
                 if "alarm" in request or "alarms" in request:
                     answer = await _answer_about_alarms(recording, request, connection, alarms)
+                elif "acknowledged" in request:
+                    answer = {"done": _acknowledge(recording, request, connection, alarms)}
                 else:
                     answer = {"noted": _note(recording, request, connection)}
             except _RefusedError as reason:
@@ -154,17 +159,37 @@ def _author(request: dict[str, Any], connection: socket.socket) -> str:
 
 def _note(recording: Recording, request: dict[str, Any], connection: socket.socket) -> str:
     text = _text(request.get("note"), "it", LONGEST_NOTE, "\n\t")
+    message = f"{_author(request, connection)}: {text}"
+    _record(recording, message, request.get("device") or "", "note")
+    return message
+
+
+def _acknowledge(
+    recording: Recording,
+    request: dict[str, Any],
+    connection: socket.socket,
+    alarms: AlarmStates | None,
+) -> str:
+    texts, device = request["acknowledged"], request.get("device") or ""
+    if not isinstance(texts, list) or not 0 < len(texts) <= _MOST_ALARMS:
+        raise _RefusedError(f"1 to {_MOST_ALARMS} alarms are acknowledged at a time")
+    texts = [_text(text, "an alarm", LONGEST_NOTE, "\n\t") for text in texts]
     author = _author(request, connection)
-    device = request.get("device") or ""
+    for text in texts:
+        _record(recording, f"{author}: {text}", device, "alarm_acknowledged")
+    if alarms is not None:
+        alarms.acknowledge_all(device, author)
+    return f"{device}: {len(texts)} {'alarm' if len(texts) == 1 else 'alarms'}"
+
+
+def _record(recording: Recording, message: str, device: object, kind: str) -> None:
     if recording.summary.finished_at is not None:
         raise _RefusedError("the recording has just ended")
-    message = f"{author}: {text}"
     try:
-        recording.note(message, device=device)
+        recording.note(message, device=device, kind=kind)  # type: ignore[arg-type]
     except (ValueError, TypeError):
         names = ", ".join(recording.summary.devices)
         raise _RefusedError(f"there is no device {device!r}; there are {names}") from None
-    return message
 
 
 def _request(line: bytes) -> dict[str, Any]:
