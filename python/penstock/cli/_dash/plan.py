@@ -124,7 +124,8 @@ def add_serving_options(parser: argparse.ArgumentParser, *, beside: bool) -> Non
     group.add_argument(
         "--control",
         action="store_true",
-        help="allow changes of setpoint and gas, and acknowledgements, to browsers that have the token printed here",
+        help="allow changes of setpoint and gas, and acknowledgements, to browsers that have the "
+        "token printed here",
     )
     group.add_argument(
         "--limit",
