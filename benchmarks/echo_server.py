@@ -114,29 +114,41 @@ async def echo_sock(loop: asyncio.AbstractEventLoop, connection: socket.socket) 
             await loop.sock_sendall(connection, data)
 
 
-def listen(path: str | None = None) -> socket.socket:
-    """Open a listening socket on a free loopback port, or on a Unix socket's path."""
-    if path is None:
-        listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+# The path of a Unix socket, or a port of loopback.
+Address = str | int
+LOOPBACK = "127.0.0.1"
+
+
+def listen(address: Address = 0) -> socket.socket:
+    """Open a listening socket."""
+    if isinstance(address, int):
+        listener = socket.create_server((LOOPBACK, address), backlog=BACKLOG)
     else:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(path)
+        listener.bind(address)
         listener.listen(BACKLOG)
     listener.setblocking(False)
     return listener
 
 
+def free_port() -> int:
+    """A port that is free now. Some loops neither take a socket nor tell their port."""
+    with listen() as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
 Tls = ssl.SSLContext | None
-Serve = Callable[[asyncio.AbstractEventLoop, socket.socket, Tls], Awaitable[object]]
+Serve = Callable[[asyncio.AbstractEventLoop, Address, Tls], Awaitable[object]]
 
 
 def protocol_server(protocol: Callable[[], asyncio.BaseProtocol]) -> Serve:
     """A style that uses a protocol."""
 
-    async def serve(loop: asyncio.AbstractEventLoop, listener: socket.socket, tls: Tls) -> object:
-        if listener.family == socket.AF_UNIX:
-            return await loop.create_unix_server(protocol, sock=listener, ssl=tls)
-        return await loop.create_server(protocol, sock=listener, ssl=tls)
+    async def serve(loop: asyncio.AbstractEventLoop, address: Address, tls: Tls) -> object:
+        if isinstance(address, str):
+            return await loop.create_unix_server(protocol, address, ssl=tls, backlog=BACKLOG)
+        return await loop.create_server(protocol, LOOPBACK, address, ssl=tls, backlog=BACKLOG)
 
     return serve
 
@@ -144,29 +156,30 @@ def protocol_server(protocol: Callable[[], asyncio.BaseProtocol]) -> Serve:
 def streams_server(echo: Callable[[Any, Any], Awaitable[None]]) -> Serve:
     """A style that uses asyncio's streams."""
 
-    async def serve(loop: asyncio.AbstractEventLoop, listener: socket.socket, tls: Tls) -> object:
-        if listener.family == socket.AF_UNIX:
-            return await asyncio.start_unix_server(echo, sock=listener, ssl=tls)
-        return await asyncio.start_server(echo, sock=listener, ssl=tls)
+    async def serve(loop: asyncio.AbstractEventLoop, address: Address, tls: Tls) -> object:
+        if isinstance(address, str):
+            return await asyncio.start_unix_server(echo, address, ssl=tls, backlog=BACKLOG)
+        return await asyncio.start_server(echo, LOOPBACK, address, ssl=tls, backlog=BACKLOG)
 
     return serve
 
 
 async def serve_native_streams(
-    loop: asyncio.AbstractEventLoop, listener: socket.socket, tls: Tls
+    loop: asyncio.AbstractEventLoop, address: Address, tls: Tls
 ) -> object:
     # On loops other than Penstock's, these are asyncio's functions: the peers of this style.
     import penstock
 
-    if listener.family == socket.AF_UNIX:
-        return await penstock.start_unix_server(echo_streams, sock=listener, ssl=tls)
-    return await penstock.start_server(echo_streams, sock=listener, ssl=tls)
+    if isinstance(address, str):
+        return await penstock.start_unix_server(echo_streams, address, ssl=tls, backlog=BACKLOG)
+    return await penstock.start_server(echo_streams, LOOPBACK, address, ssl=tls, backlog=BACKLOG)
 
 
-async def serve_sock(loop: asyncio.AbstractEventLoop, listener: socket.socket, tls: Tls) -> object:
+async def serve_sock(loop: asyncio.AbstractEventLoop, address: Address, tls: Tls) -> object:
     if tls is not None:
         raise Unavailable("loop.sock_recv and related methods have no TLS")
     await check_sock_calls(loop)
+    listener = listen(address)
     clients: set[asyncio.Task[None]] = set()
 
     async def accept_all() -> None:
@@ -205,13 +218,12 @@ STYLES: dict[str, Serve] = {
 
 async def serve(style: str, path: str | None, tls: Tls) -> None:
     """Serve until standard input ends."""
-    listener = listen(path)
-    address = listener.getsockname()
+    address = free_port() if path is None else path
     try:
-        server = await STYLES[style](asyncio.get_running_loop(), listener, tls)
+        server = await STYLES[style](asyncio.get_running_loop(), address, tls)
     except (AttributeError, NotImplementedError) as error:
         raise Unavailable(f"the loop does not implement the style {style}: {error!r}") from error
-    await serve_until_stdin_ends(address if path is not None else address[1])
+    await serve_until_stdin_ends(address)
     del server
 
 

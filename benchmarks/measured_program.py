@@ -13,6 +13,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 # Where each loop's factory lives; any other loop is named "module:factory".
 FACTORIES = {
@@ -21,7 +22,13 @@ FACTORIES = {
     "uvloop": "uvloop:new_event_loop",
     "zloop": "zloop:new_event_loop",
     "rloop": "rloop:new_event_loop",
+    "blazio": "blazio:new_event_loop",
+    "talyn": "talyn:Loop",
+    "veloxloop": "veloxloop:new_event_loop",
+    "loopmini": "loopmini:new_event_loop",
 }
+# What changes another loop: "aiofastnet@uvloop".
+CHANGES = {"aiofastnet": "aiofastnet:loop_factory"}
 
 EXIT_UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h
 
@@ -50,14 +57,22 @@ def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
     Raises:
         Unavailable: if the module cannot be imported or has no such factory.
     """
-    module, _, attribute = factory_path(name).partition(":")
-    try:
-        factory: Callable[[], asyncio.AbstractEventLoop] = getattr(
-            importlib.import_module(module), attribute
+    change, at, base = name.rpartition("@")
+    factory: Callable[[], asyncio.AbstractEventLoop] = _imported(factory_path(base), base)
+    if at:
+        changed: Callable[[], asyncio.AbstractEventLoop] = _imported(CHANGES[change], change)(
+            factory
         )
+        return changed
+    return factory
+
+
+def _imported(path: str, name: str) -> Any:
+    module, _, attribute = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise Unavailable(f"{name} is not installed here: {error}") from error
-    return factory
 
 
 async def serve_until_stdin_ends(ready_line: object) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 FLOOR = "floor"
 OURS = "penstock"
-LOOPS = [OURS, "asyncio", "uvloop", "zloop", "rloop"]
+LOOPS = [OURS, "asyncio", "uvloop", "zloop", "rloop", "blazio", "talyn", "veloxloop", "loopmini"]
+# aiofastnet's transports on these loops.
+FASTNET_LOOPS = [f"aiofastnet@{loop}" for loop in ("asyncio", "uvloop", OURS)]
 # Shown, but not compared with Penstock: programs that do less work than the others.
 NOT_PEERS = frozenset(
     {"pyuring-page", "floor-os", "shared_queue", "null sink", "bjoern", "fastwsgi"}
 )
 # asyncio's version is Python's.
-PACKAGES = [name for name in LOOPS if name != "asyncio"]
+PACKAGES = [*(name for name in LOOPS if name != "asyncio"), "aiofastnet"]
 
 
 def is_own(contender: str) -> bool:

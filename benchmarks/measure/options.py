@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from benchmarks.measure.contenders import LOOPS
 
 
-def add_loops(parser: argparse.ArgumentParser) -> None:
+def add_loops(parser: argparse.ArgumentParser, further: Sequence[str] = ()) -> None:
     """``--loops``: the loops to compare."""
-    known = ",".join(LOOPS)
-    parser.add_argument("--loops", type=names, default=LOOPS, help=f"of {known} or module:factory")
+    loops = [*LOOPS, *further]
+    known = ",".join(loops)
+    parser.add_argument("--loops", type=names, default=loops, help=f"of {known} or module:factory")
 
 
 def add_rounds(

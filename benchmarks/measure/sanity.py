@@ -16,9 +16,15 @@ class Impossible(Exception):
 
 
 def check_requests(
-    *, requests: int, seconds: float, asked_seconds: float, outside_seconds: float, cpu: float
+    *,
+    requests: int,
+    seconds: float,
+    asked_seconds: float,
+    outside_seconds: float,
+    cpu: float,
+    cores: int = 1,
 ) -> None:
-    """Reject impossible figures of a closed-loop run of a one-threaded server.
+    """Reject impossible figures of a closed-loop run of a server.
 
     Args:
         requests: replies verified in the timed region.
@@ -26,6 +32,7 @@ def check_requests(
         asked_seconds: requested length.
         outside_seconds: wall time of the whole client process, by the runner's own clock.
         cpu: CPU seconds of the server in the timed region.
+        cores: those that it may use at once.
 
     Raises:
         Impossible: naming the two figures that do not fit.
@@ -36,6 +43,7 @@ def check_requests(
         asked_seconds=asked_seconds,
         outside_seconds=outside_seconds,
         cpu=cpu,
+        cores=cores,
         least_seconds=FASTEST_REQUEST,
     )
     if cpu < requests * LEAST_CPU:
@@ -50,8 +58,9 @@ def check_clocks(
     outside_seconds: float,
     cpu: float,
     least_seconds: float,
+    cores: int = 1,
 ) -> None:
-    """Reject an impossible timed region of a one-threaded program.
+    """Reject an impossible timed region of a program.
 
     Args:
         operations: number of operations completed in it.
@@ -60,6 +69,7 @@ def check_clocks(
         outside_seconds: wall time of the whole process, by the runner's own clock.
         cpu: CPU seconds in the timed region.
         least_seconds: lower bound for the time of one operation.
+        cores: those that it may use at once; 1 for a program of one thread.
 
     Raises:
         Impossible: naming the two figures that do not fit.
@@ -73,5 +83,5 @@ def check_clocks(
         )
     if seconds < operations * least_seconds:
         raise Impossible(f"{operations} in {seconds:g} s are faster than can be")
-    if cpu > seconds * CLOCK_TOLERANCE + READING_SECONDS:
-        raise Impossible(f"{cpu:g} s of CPU in {seconds:g} s on one core")
+    if cpu > cores * seconds * CLOCK_TOLERANCE + READING_SECONDS:
+        raise Impossible(f"{cpu:g} s of CPU in {seconds:g} s on {cores} processor(s)")

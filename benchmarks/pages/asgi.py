@@ -47,6 +47,7 @@ from benchmarks.measure.options import add_turns, choices, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.plots import Chart
 from benchmarks.measure.processes import server
+from benchmarks.measure.sanity import check_requests
 from benchmarks.web.commands import SERVERS, TWO_CORES
 from benchmarks.web.halting import go_on, going_on, stop
 from benchmarks.web.idle import idle_comparison, idle_metrics
@@ -206,6 +207,7 @@ class Stand:
             processes = process_tree(running.pid)
             stop(processes)
             try:
-                yield Loaded(running, client, self._cores, around=partial(going_on, processes))
+                check = partial(check_requests, cores=1 if alone else 2)
+                yield Loaded(running, client, self._cores, check, partial(going_on, processes))
             finally:
                 go_on(processes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import (
@@ -122,5 +123,5 @@ def _serving(stand: LibraryStand, cell: Cell, name: str) -> Iterator[Loaded]:
         yield Loaded(running, load, stand.cores, _check)
 
 
-def _check(*, requests: int, **clocks: float) -> None:
+def _check(*, requests: int, **clocks: Any) -> None:
     check_clocks(operations=requests, least_seconds=LEAST_SECONDS, **clocks)

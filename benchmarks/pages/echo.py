@@ -26,7 +26,7 @@ from benchmarks.measure.comparison import (
     own_failures,
 )
 from benchmarks.measure.compilers import SYSTEM
-from benchmarks.measure.contenders import FLOOR, PACKAGES
+from benchmarks.measure.contenders import FASTNET_LOOPS, FLOOR, PACKAGES
 from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.echo_stand import LABELS, Cell, EchoStand
 from benchmarks.measure.machine import describe, machine_facts
@@ -51,7 +51,7 @@ COMPARISON_OPTIONS = ["--turns", "3"]
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    add_loops(parser)
+    add_loops(parser, FASTNET_LOOPS)
     parser.add_argument(
         "--styles", type=choices("style", STYLES), default=STYLES, help=f"of {','.join(STYLES)}"
     )

@@ -106,16 +106,16 @@ build_pyuring() {
 
 robyn=0.88.0
 
-# install_web_peers VENV: the web servers that Penstock's is compared with, each by itself: one that has no wheel for this
-# machine is said and left out, and so does the page. Robyn pins older versions of what the others need, so it has a
+# install_peers VENV: the loops and web servers that Penstock's are compared with, each by itself: one that has no wheel for
+# this machine is said and left out, and so do the pages. Robyn pins older versions of what the others need, so it has a
 # virtual environment of its own.
-install_web_peers() {
+install_peers() {
     local target=$1 requirement
     while read -r requirement; do
         "$venv/bin/python" -m pip --python "$target/bin/python" install --quiet --disable-pip-version-check \
-            --only-binary :all: --constraint constraints.txt "$requirement" >"$(log_file web-peers)" 2>&1 </dev/null ||
-            say "$target: $requirement has no wheel for this machine ($(log_file web-peers)), continuing without it"
-    done < <("$target/bin/python" scripts/requirements.py list bench-web)
+            --only-binary :all: --constraint constraints.txt "$requirement" >"$(log_file peers-wheels)" 2>&1 </dev/null ||
+            say "$target: $requirement has no wheel for this machine ($(log_file peers-wheels)), continuing without it"
+    done < <("$target/bin/python" scripts/requirements.py list bench-loops bench-web)
     if runs build/robyn/bin/python "from importlib.metadata import version; assert version('robyn') == '$robyn'"; then return; fi
     say "build/robyn: installing Robyn $robyn"
     rm -rf build/robyn

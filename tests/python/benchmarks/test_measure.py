@@ -237,7 +237,7 @@ def test_a_launch_costs_time_and_one_that_fails_is_unavailable() -> None:
         ({"outside_seconds": 0.9}, "the process ran for"),
         ({"requests": 27_000_000}, "faster than can be"),
         ({"cpu": 0.001}, "cheaper than the kernel"),
-        ({"cpu": 1.5}, "on one core"),
+        ({"cpu": 1.5}, "on 1 processor"),
     ],
 )
 def test_a_run_that_cannot_have_happened_is_refused(changed: dict[str, float], said: str) -> None:
