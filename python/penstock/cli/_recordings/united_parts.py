@@ -1,17 +1,20 @@
 """The parts of a recording under one schema, without having them in the memory together.
 
 What the columns and units of all rows are is known behind the last part only. So the rows are kept
-in a temporary file until then.
+in a temporary file until then, in sections of one run and one schema.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import IO, Any
 
+from penstock.cli._recordings.merged_runs import merged_by_time
 from penstock.record.arrow import (
     METADATA_KEY,
     name_with_unit,
@@ -25,6 +28,39 @@ from penstock.record.view import fitted, united_schema
 __all__ = ["UnitedParts"]
 
 _ROWS_AT_A_TIME = 1 << 16
+_LATEST = 2**63 - 1
+"""Nanoseconds."""
+
+
+@dataclass(slots=True)
+class _Section:
+    """Rows of one run and schema: where they begin in the file, and their times in nanoseconds."""
+
+    run: object
+    begins_at: int
+    schema: Any
+    first: int | None = None
+    last: int | None = None
+
+    def note(self, first: int | None, last: int | None) -> None:
+        if first is not None and last is not None:
+            self.first = first if self.first is None else min(self.first, first)
+            self.last = last if self.last is None else max(self.last, last)
+
+
+class _FromPlace(io.RawIOBase):
+    """A file from one place on, with a position of its own."""
+
+    def __init__(self, descriptor: int, place: int) -> None:
+        self._descriptor, self._place = descriptor, place
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = os.preadv(self._descriptor, [buffer], self._place)
+        self._place += count
+        return count
 
 
 class UnitedParts:
@@ -40,7 +76,7 @@ class UnitedParts:
 
     def __init__(self, folder: str) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder or ".")  # noqa: SIM115 (close)
-        self._schemas: list[Any] = []
+        self._sections: list[_Section] = []
         self._writer: Any = None
         self._empty: Any = None
         self._units: dict[str, dict[str, dict[str, None]]] = {}
@@ -55,21 +91,28 @@ class UnitedParts:
 
     def add(self, table: Any) -> None:
         """Add rows; OSError where the disk refuses."""
-        pa = pyarrow_module()
         table = table.cast(plain_schema(table.schema))
         if self._empty is None or not self.rows:
             self._empty = table.schema
         if not table.num_rows:
             return
-        if self._writer is None or not table.schema.equals(self._schemas[-1], True):
+        if self._writer is None or not table.schema.equals(self._sections[-1].schema, True):
             self._end_stream()
-            self._writer = pa.ipc.new_stream(self._file, table.schema)
-            self._schemas.append(table.schema)
+            self._begin_section(table.schema)
         self._writer.write_table(table, _ROWS_AT_A_TIME)
         self.rows += table.num_rows
         self._note(table)
 
+    def _begin_section(self, schema: Any) -> None:
+        about = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
+        self._sections.append(_Section(about.get("run_id"), self._file.tell(), schema))
+        self._writer = pyarrow_module().ipc.new_stream(self._file, schema)
+
     def _note(self, table: Any) -> None:
+        pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
+        stamps = table["t_utc"].cast(pa.timestamp("ns", "UTC")).cast(pa.int64())
+        span = compute.min_max(stamps).as_py()
+        self._sections[-1].note(span["min"], span["max"])
         devices = [name for name in table["device"].unique().to_pylist() if name]
         self._seen |= dict.fromkeys(devices)
         about = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
@@ -107,7 +150,7 @@ class UnitedParts:
         """The columns of all rows, with the units of each."""
         pa = pyarrow_module()
         split = self.split
-        parts = [_split(schema.empty_table(), split).schema for schema in self._schemas]
+        parts = [_split(schema.empty_table(), split).schema for schema in self._schemas()]
         schema = united_schema(parts or [self._empty])
         fields = []
         for field in schema:
@@ -125,17 +168,50 @@ class UnitedParts:
         return {device: next(iter(units)) for device, units in self._units.get(name, {}).items()}
 
     def tables(self) -> Iterator[Any]:
-        """The rows in order, each table with :attr:`schema`."""
-        pa = pyarrow_module()
+        """The rows in order, by time where runs overlap, each table with :attr:`schema`."""
         self._end_stream()
         self._file.flush()
-        self._file.seek(0, os.SEEK_SET)
         schema, split = self.schema, self.split
-        for _ in self._schemas:
-            with pa.ipc.open_stream(self._file) as stream:
+        for runs in self._overlapping():
+            tables = [self._tables_of(sections, schema, split) for sections in runs]
+            yield from tables[0] if len(tables) == 1 else merged_by_time(tables)
+
+    def _schemas(self) -> list[Any]:
+        return [section.schema for section in self._sections]
+
+    def _overlapping(self) -> Iterator[list[list[_Section]]]:
+        """The runs in the order of time, those together that overlap, each by its sections."""
+        runs: dict[object, list[_Section]] = {}
+        for section in self._sections:
+            runs.setdefault(section.run, []).append(section)
+        group: list[list[_Section]] = []
+        until = 0
+        for own, first, last in sorted(map(_with_span, runs.values()), key=lambda each: each[1:]):
+            if group and first > until:
+                yield group
+                group = []
+            until = max(until, last) if group else last
+            group.append(own)
+        if group:
+            yield group
+
+    def _tables_of(
+        self, sections: list[_Section], schema: Any, split: Mapping[str, list[str]]
+    ) -> Iterator[Any]:
+        pa = pyarrow_module()
+        for section in sections:
+            place = io.BufferedReader(_FromPlace(self._file.fileno(), section.begins_at), 1 << 20)
+            with pa.ipc.open_stream(place) as stream:
                 for batch in stream:
                     table = pa.Table.from_batches([batch])
                     yield fitted(_split(table, split), schema)
+
+
+def _with_span(sections: list[_Section]) -> tuple[list[_Section], int, int]:
+    """The sections of a run with their first and last time; those without any come last."""
+    firsts = [section.first for section in sections if section.first is not None]
+    lasts = [section.last for section in sections if section.last is not None]
+    return sections, min(firsts, default=_LATEST), max(lasts, default=_LATEST)
 
 
 def _split(table: Any, split: Mapping[str, list[str]]) -> Any:
