@@ -58,26 +58,54 @@ def deadline_after(timeout: float | None) -> float:
 
 
 class WakeUp:
-    """A descriptor that ends the waits of other threads. Thread-safe."""
+    """A descriptor that ends the waits of other threads, made for the first wait. Thread-safe.
+
+    Most ports that are only opened, asked what they are and closed never wait.
+    """
+
+    __slots__ = ("_closed", "_fd", "_mutex", "is_set")
 
     def __init__(self) -> None:
-        self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        # Reentrant: a signal handler may set what its thread is just making.
+        self._mutex = threading.RLock()
+        self._fd = -1
+        self._closed = False
         self.is_set = False
+
+    def fileno(self) -> int:
+        """Return the descriptor, which is readable while this is set; -1 once closed."""
+        fd = self._fd
+        if fd < 0 and not self._closed:
+            with self._mutex:
+                fd = self._fd
+                if fd < 0 and not self._closed:
+                    fd = self._fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+                    if self.is_set:
+                        os.eventfd_write(fd, 1)
+        return fd
 
     def set(self) -> None:
         """End every wait, present and future, until :meth:`clear`."""
-        os.eventfd_write(self.fd, 1)
-        self.is_set = True  # after the write, so that clear() finds something to read
+        with self._mutex:
+            if self._fd >= 0:
+                os.eventfd_write(self._fd, 1)
+            self.is_set = True  # after the write, so that clear() finds something to read
 
     def clear(self) -> None:
         """Let the next wait begin."""
-        self.is_set = False
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self.fd)
+        with self._mutex:
+            self.is_set = False
+            if self._fd >= 0:
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._fd)
 
     def close(self) -> None:
         """Close the descriptor. Nobody may wait any more."""
-        os.close(self.fd)
+        # Without the mutex, which in a forked child a thread of the parent may hold.
+        self._closed = True
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 class Wait:
@@ -89,17 +117,29 @@ class Wait:
 
     def __init__(self, wake: WakeUp, fd: int = -1, event: int = 0) -> None:
         """Prepare waits for ``event`` (``select.POLLIN`` or ``POLLOUT``) of ``fd``; 0: for none."""
-        self._wake = wake.fd
+        self._wake_up = wake
+        self._fd = fd
+        self._event = event
+        self._wake = -1
+
+    def _begin(self) -> bool:
+        wake, fd, event = self._wake_up.fileno(), self._fd, self._event
+        if wake < 0:
+            return False
         self._poll = select.poll()
-        self._poll.register(self._wake, select.POLLIN)
+        self._poll.register(wake, select.POLLIN)
         if event:
             self._poll.register(fd, event)
-        self._small = max(self._wake, fd) < _SELECT_LIMIT
-        self._reading = [self._wake, fd] if event == select.POLLIN else [self._wake]
+        self._small = max(wake, fd) < _SELECT_LIMIT
+        self._reading = [wake, fd] if event == select.POLLIN else [wake]
         self._writing = [fd] if event == select.POLLOUT else []
+        self._wake = wake
+        return True
 
     def until(self, deadline: float) -> bool | None:
         """Wait; return True once ready, False at ``deadline``, None if woken up."""
+        if self._wake < 0 and not self._begin():
+            return None  # the port was closed before the first wait
         wake = self._wake
         while True:
             try:
@@ -266,8 +306,8 @@ class BlockingDevice:
         """
         self.device = device
         self.close_deferred = False
-        self.drain_abandoned = threading.Event()
-        """Set to make closing discard unsent output instead of waiting for it."""
+        self._output_abandoned = False
+        self._lingering: threading.Event | None = None
         self._make_lock = make_lock
         self._halves_share_wake_up = halves_share_wake_up
         self._closing = False
@@ -293,7 +333,8 @@ class BlockingDevice:
         if not self._closing:
             self._closing = True
             self.receiving.wake.set()
-            self.sending.wake.set()
+            if not self._halves_share_wake_up:
+                self.sending.wake.set()
         if threading.get_ident() in (self.receiving.holder, self.sending.holder):
             self.close_deferred = True
         else:
@@ -316,15 +357,26 @@ class BlockingDevice:
                 self.receiving.holder = self.sending.holder = 0
                 self.release()
 
+    def abandon_output(self) -> None:
+        """Let closing discard unsent output instead of waiting for it. From any thread."""
+        self._output_abandoned = True
+        if (lingering := self._lingering) is not None:
+            lingering.set()
+
     def _linger(self) -> None:
         device = self.device
-        with contextlib.suppress(SerialError):  # gone: nothing is left to wait for
+        try:
+            if not device.output_waiting():
+                return
+            interrupted = self._lingering = threading.Event()  # before the flag is read again
             while (
-                not self.drain_abandoned.is_set()
+                not self._output_abandoned
                 and (count := device.output_waiting())
                 and time.monotonic() < self._linger_until
             ):
-                self.drain_abandoned.wait(poll_interval(count, device.config))
+                interrupted.wait(poll_interval(count, device.config))
+        except SerialError:
+            return  # gone: nothing is left to wait for
 
     def release(self) -> None:
         """Close the device at once. No thread may use it any more."""
@@ -339,14 +391,15 @@ class BlockingDevice:
             self._close_wake_ups()
 
     def _close_wake_ups(self) -> None:
-        for wake in {self.receiving.wake, self.sending.wake}:
-            wake.close()
+        self.receiving.wake.close()
+        self.sending.wake.close()
 
     def reset_in_child(self) -> None:
         """Replace what is shared with the parent process. Only in a forked child."""
         self._close_wake_ups()
         self._make_halves()
-        self.drain_abandoned = threading.Event()
+        self._output_abandoned = False
+        self._lingering = None
         self.device.forget_threads()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import warnings
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from math import isfinite
 from typing import Any, Self
@@ -82,8 +82,9 @@ class FlowControl:
     dtr_dsr: bool = False
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            _require_bool(item.name, getattr(self, item.name))
+        _require_bool("xon_xoff", self.xon_xoff)
+        _require_bool("rts_cts", self.rts_cts)
+        _require_bool("dtr_dsr", self.dtr_dsr)
 
     @classmethod
     def none(cls) -> FlowControl:
@@ -153,7 +154,7 @@ class SerialConfig:
     byte_size: ByteSize = ByteSize.EIGHT
     parity: Parity = Parity.NONE
     stop_bits: StopBits = StopBits.ONE
-    flow_control: FlowControl = field(default_factory=FlowControl)
+    flow_control: FlowControl = field(default_factory=lambda: _NO_FLOW_CONTROL)
     exclusive: bool = True
     hangup_on_close: bool = True
     low_latency: bool = False
@@ -175,11 +176,14 @@ class SerialConfig:
                 self.flow_control,
                 "a FlowControl, such as FlowControl(rts_cts=True)",
             )
-        for name in ("exclusive", "hangup_on_close", "low_latency", "mark_errors"):
-            _require_bool(name, getattr(self, name))
-        for name in ("initial_rts", "initial_dtr"):
-            if getattr(self, name) is not None:
-                _require_bool(name, getattr(self, name))
+        _require_bool("exclusive", self.exclusive)
+        _require_bool("hangup_on_close", self.hangup_on_close)
+        _require_bool("low_latency", self.low_latency)
+        _require_bool("mark_errors", self.mark_errors)
+        if self.initial_rts is not None:
+            _require_bool("initial_rts", self.initial_rts)
+        if self.initial_dtr is not None:
+            _require_bool("initial_dtr", self.initial_dtr)
         _require_int("read_chunk_size", self.read_chunk_size, _MIN_CHUNK, _MAX_CHUNK)
         if self.rs485 is not None and not isinstance(self.rs485, RS485Config):
             raise _wrong("rs485", self.rs485, "an RS485Config or None")
@@ -267,3 +271,6 @@ def _require_member(name: str, value: object, kind: type[Enum]) -> None:
     if not isinstance(value, kind):
         choices = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
         raise _wrong(name, value, f"one of {choices}")
+
+
+_NO_FLOW_CONTROL: FlowControl = FlowControl()  # immutable, so that one is enough

@@ -29,7 +29,7 @@ from penstock.serial import (
 )
 from penstock.serial import sync as blocking
 from penstock.serial._devices.open import open_device
-from penstock.serial._tty import device
+from penstock.serial._tty import device, system_calls
 from penstock.serial.testing import EmulatedDriver
 from tests.python.open_descriptors import open_descriptors
 from tests.python.serial.pty_peer import PtyPeer
@@ -239,6 +239,44 @@ async def test_capabilities_are_queried_from_the_device(peer: PtyPeer) -> None:
         assert port.capabilities.modem_lines == "unsupported"
         assert port.capabilities.rs485 == "unsupported"
         assert port.capabilities.custom_baudrate == "supported"
+
+
+def test_opening_and_closing_ask_the_driver_for_nothing_else(peer: PtyPeer) -> None:
+    asked: list[int] = []
+    with system_calls.replace_driver(lambda fd, request, argument: asked.append(request)):
+        port = blocking.SerialPort.open(peer.path)
+        while_opening = asked.copy()
+        assert port.capabilities.modem_lines == "unsupported"
+        asked.clear()
+        port.close()
+    assert while_opening == [
+        *(system_calls.TCGETS2, termios.TIOCEXCL),
+        *(system_calls.TCSETS2, system_calls.TCGETS2),
+    ]
+    assert asked == [
+        *(termios.TIOCOUTQ, termios.TIOCOUTQ),
+        *(system_calls.TCSETS2, termios.TIOCNXCL),
+    ]
+
+
+def test_a_blocking_port_that_never_waits_has_one_descriptor(peer: PtyPeer) -> None:
+    before = open_descriptors()
+    with blocking.SerialPort.open(peer.path) as port:
+        port.send(b"x")
+        assert len(open_descriptors() - before) == 1
+
+
+async def test_capabilities_are_known_after_closing(peer: PtyPeer, driver: EmulatedDriver) -> None:
+    async with await open_serial_port(peer.path) as port:
+        pass
+    assert port.capabilities.modem_lines == "supported"
+
+
+def test_capabilities_of_a_closed_pty_are_known(peer: PtyPeer) -> None:
+    with blocking.SerialPort.open(peer.path) as port:
+        pass
+    assert port.capabilities.modem_lines == "unsupported"
+    assert port.port_info is None
 
 
 async def test_capabilities_of_a_full_uart(peer: PtyPeer, driver: EmulatedDriver) -> None:

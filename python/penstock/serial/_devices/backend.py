@@ -32,7 +32,7 @@ class SerialBackend(Protocol):
     Attributes:
         path: The path or URL as it was given.
         config: The settings in force.
-        capabilities: What the device supports.
+        capabilities: What the device supports. The first look may ask it.
         is_plain_descriptor: Whether ``read``, ``readinto`` and ``write`` are only the system calls
             on ``fileno()``, which the event loop may then make itself.
         never_blocks: Whether closing needs no worker thread.
@@ -42,12 +42,13 @@ class SerialBackend(Protocol):
 
     path: str
     config: SerialConfig
-    capabilities: SerialCapabilities
     is_plain_descriptor: bool
     read: Callable[[int], bytes]
     readinto: Callable[[memoryview], int]
     write: Callable[[bytes | memoryview], int]
 
+    @property
+    def capabilities(self) -> SerialCapabilities: ...
     @property
     def never_blocks(self) -> bool: ...
     @property
@@ -71,14 +72,26 @@ class SerialBackend(Protocol):
     def close(self) -> None: ...
 
 
-_METHODS = tuple(name for name in vars(SerialBackend) if not name.startswith("_"))
+# Without the capabilities: to look for them would be to ask the device for them.
+_METHODS = tuple(
+    name for name in vars(SerialBackend) if not name.startswith("_") and name != "capabilities"
+)
+
+
+_COMPLETE: set[type] = set()
+"""Classes that have every method, so that each opening does not look for them again."""
 
 
 def require_backend(thing: object) -> None:
     """Raise TypeError if ``thing`` is no backend."""
+    kind = thing.__class__
+    if kind in _COMPLETE:
+        return
     for name in _METHODS:
         if not hasattr(thing, name):
             raise TypeError(
                 f"{thing!r} is not an open serial device (it has no {name}()); get a port from "
                 "open_serial_port(), or give a backend such as testing.MockBackend"
             )
+    if all(hasattr(kind, name) for name in _METHODS):
+        _COMPLETE.add(kind)

@@ -17,6 +17,7 @@ import errno
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from penstock.serial._devices.backend import SerialBackend
 from penstock.serial._devices.loopback import open_loop
@@ -29,16 +30,17 @@ from penstock.serial._values import PortInfo
 from penstock.serial.config import SerialConfig, checked_config
 from penstock.serial.exceptions import ConfigurationError, UnsupportedPlatformError
 
-__all__ = ["SCHEMES", "check_open_arguments", "open_backend", "open_device"]
+__all__ = ["SCHEMES", "check_open_arguments", "description_of", "open_backend", "open_device"]
 
 
 def open_device(
     path: str, config: SerialConfig | None = None
-) -> tuple[SerialBackend, PortInfo | None]:
+) -> tuple[SerialBackend, Callable[[], PortInfo | None] | None]:
     """Open the device that ``path``, a path or a URL, names. Blocks.
 
     Returns:
-        The open device, and what the system knows of it (None for a URL or a pty).
+        The open device, and a function that tells what the system knows of it (None for a URL, of
+        which it knows nothing).
 
     Raises:
         SerialError: As :func:`penstock.serial.open_serial_port`. The device is then neither
@@ -47,14 +49,20 @@ def open_device(
     """
     name, config = check_open_arguments(path, config)
     device = open_backend(name, config)
-    return device, None if is_url(name) else port_info_for(name)
+    return device, description_of(device)
+
+
+def description_of(device: SerialBackend) -> Callable[[], PortInfo | None] | None:
+    """Return what tells the description of an open device; None if there is none."""
+    return partial(port_info_for, device.path) if isinstance(device, TtyDevice) else None
 
 
 def check_open_arguments(path: str, config: SerialConfig | None) -> tuple[str, SerialConfig]:
     """Return the name of the port and its settings; raises where :func:`open_device` would."""
     name: object = path
-    with contextlib.suppress(TypeError):
-        name = os.fspath(path)
+    if name.__class__ is not str:
+        with contextlib.suppress(TypeError):
+            name = os.fspath(path)
     if isinstance(name, bytes):
         raise TypeError(f"a port's name is text, not bytes; decode it: os.fsdecode({name!r})")
     if not isinstance(name, str):

@@ -22,7 +22,13 @@ from urllib.parse import parse_qsl, unquote
 
 from penstock.serial._devices.backend import SerialBackend
 from penstock.serial._tty.system_calls import PendingIoctl
-from penstock.serial._values import ControlLines, ErrorCounters, LineActivity, ModemLines
+from penstock.serial._values import (
+    ControlLines,
+    ErrorCounters,
+    LineActivity,
+    ModemLines,
+    SerialCapabilities,
+)
 from penstock.serial.config import SerialConfig
 from penstock.serial.exceptions import ConfigurationError
 
@@ -164,7 +170,6 @@ class SpyBackend:
         self.path = path
         self._inner = inner
         self._log = log
-        self.capabilities = inner.capabilities
         self.read: Callable[[int], bytes] = self._read
         self.readinto: Callable[[memoryview], int] = self._readinto
         self.write: Callable[[bytes | memoryview], int] = self._write
@@ -185,6 +190,10 @@ class SpyBackend:
     @config.setter
     def config(self, config: SerialConfig) -> None:
         self._inner.config = config
+
+    @property
+    def capabilities(self) -> SerialCapabilities:
+        return self._inner.capabilities
 
     @property
     def actual_baudrate(self) -> int:

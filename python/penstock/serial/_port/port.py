@@ -13,7 +13,7 @@ from anyio.abc import ByteStream, ByteStreamConnectable
 from anyio.lowlevel import checkpoint
 
 from penstock.serial._devices.backend import SerialBackend, require_backend
-from penstock.serial._devices.open import check_open_arguments, open_device
+from penstock.serial._devices.open import check_open_arguments, description_of, open_backend
 from penstock.serial._devices.url import is_url
 from penstock.serial._port.control import PortOperations
 from penstock.serial._port.send import CLOSE_LINGER_S, wait_until_buffer_is_empty
@@ -46,6 +46,13 @@ class SerialPort(PortOperations, ByteStream):
         self._closing_done: anyio.Event | None = None
 
     @classmethod
+    def _of(cls, device: SerialBackend) -> SerialPort:
+        """Return the port of a device that has just been opened."""
+        port = cls(device, device.config)
+        port._description = description_of(device)
+        return port
+
+    @classmethod
     async def open(cls, path: str, /, **config_fields: Any) -> SerialPort:
         """Open ``path`` with ``SerialConfig(**config_fields)``; see :func:`open_serial_port`."""
         return await open_serial_port(path, SerialConfig(**config_fields))
@@ -69,8 +76,7 @@ class SerialPort(PortOperations, ByteStream):
         self._release_waiters()
         try:
             if not self._gone:
-                with anyio.move_on_after(CLOSE_LINGER_S):
-                    await self._linger()
+                await self._linger()
         finally:
             try:
                 await self._close_device()
@@ -84,10 +90,14 @@ class SerialPort(PortOperations, ByteStream):
         await run_shielded(self._device.close)
 
     async def _linger(self) -> None:
+        await checkpoint()
         try:
-            await wait_until_buffer_is_empty(
-                self._device.output_waiting, self._device.config, EventLoopWaiter()
-            )
+            if not self._device.output_waiting():
+                return
+            with anyio.move_on_after(CLOSE_LINGER_S):
+                await wait_until_buffer_is_empty(
+                    self._device.output_waiting, self._device.config, EventLoopWaiter()
+                )
         except SerialError:
             return  # the device is gone: nothing is left to wait for
 
@@ -146,21 +156,18 @@ async def open_serial_port(path: str, config: SerialConfig | None = None) -> Ser
     name, config = check_open_arguments(path, config)
     if is_pty(name) and not driver_replaced():  # no hardware, so no wait and no thread
         await checkpoint()
-        device, info = open_device(name, config)
-        return SerialPort(device, config, port_info=info)
+        return SerialPort._of(open_backend(name, config))
     if is_url(name):
         # A server may take long to answer, so a cancelled caller does not wait for it. The
         # connection is closed when its last reference is dropped. The thread is not one of the
         # shared ones, which such calls could exhaust.
-        device, info = await anyio.to_thread.run_sync(
-            open_device, name, config, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+        device = await anyio.to_thread.run_sync(
+            open_backend, name, config, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
         )
     else:
         # A cancelled caller waits for the end: the next attempt must not find the port half opened.
-        device, info = await run_to_end(
-            open_device, name, config, undo=lambda opened: opened[0].close()
-        )
-    return SerialPort(device, config, port_info=info)
+        device = await run_to_end(open_backend, name, config, undo=lambda opened: opened.close())
+    return SerialPort._of(device)
 
 
 @dataclass(init=False)

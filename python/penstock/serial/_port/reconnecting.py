@@ -442,7 +442,7 @@ class ReconnectingSerialPort(ByteStream):
                 self._tell(ConnectionEvent("failed", self.path, exc, delay))
                 await self._pause(delay)
                 continue
-            if port.port_info is not None and self._identity is None:
+            if self._identity is None and port.port_info is not None:
                 self._identity = port.port_info
             return port
 

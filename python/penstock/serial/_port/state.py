@@ -38,7 +38,8 @@ class PortFacts:
 
     def __init__(self, device: SerialBackend, port_info: PortInfo | None) -> None:
         self._device = device
-        self._port_info = port_info
+        # What the system knows of it, or how to find that out when somebody asks.
+        self._description: PortInfo | Callable[[], PortInfo | None] | None = port_info
 
     @property
     def path(self) -> str:
@@ -57,12 +58,19 @@ class PortFacts:
 
     @property
     def capabilities(self) -> SerialCapabilities:
+        """What the driver supports. The first look asks it, and may take as long as it takes."""
         return self._device.capabilities
 
     @property
     def port_info(self) -> PortInfo | None:
-        """What the system knows of the device, or None (a pty, for one)."""
-        return self._port_info
+        """What the system knows of the device, or None (a pty, for one).
+
+        The first look reads it. If the device is gone by then, it is None.
+        """
+        description = self._description
+        if callable(description):
+            description = self._description = description()
+        return description
 
 
 class PortState(PortFacts):
@@ -106,8 +114,8 @@ class PortState(PortFacts):
             SerialStreamAttribute.capabilities: lambda: self.capabilities,
             SerialStreamAttribute.config: lambda: self.config,
         }
-        if self._port_info is not None:
-            attributes[SerialStreamAttribute.port_info] = lambda: self._port_info
+        if self.port_info is not None:
+            attributes[SerialStreamAttribute.port_info] = lambda: self.port_info
         if not self._closed:
             attributes[FileStreamAttribute.fileno] = self._device.fileno
         return attributes

@@ -4,12 +4,14 @@ Every method may block for as long as the driver takes: a USB adapter answers by
 a dead one after seconds. So the asynchronous port calls them in a worker thread. The exceptions are
 ``read``, ``readinto``, ``write``, the two counts and the two discards, which only access the
 kernel's own buffers.
+
+Opening asks the driver for its settings, sets its own, reads back what was accepted, and takes the
+locks. What else there is to know or to switch waits until somebody asks for it.
 """
 
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import stat
 import termios
@@ -17,7 +19,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from types import TracebackType
 
 from penstock.serial._tty import system_calls
 from penstock.serial._tty.driver_modes import LowLatency, RS485Mode
@@ -65,11 +69,11 @@ class TtyDevice:
         self.path = path
         fd = _open(path)
         try:
-            with self._errors("open"):
-                previous = LineSettings.unpack(system_calls.get_settings(fd))
+            with _Errors("open", path):
+                found = system_calls.get_settings(fd)
             self._has_wire = not is_pty(fd)
-            self._lock = PortLock(fd, path)
-            with self._errors("lock"):
+            self._lock = PortLock(fd, path, has_wire=self._has_wire)
+            with _Errors("lock", path):
                 self._lock.acquire(config.exclusive)
         except BaseException:
             os.close(fd)
@@ -78,10 +82,11 @@ class TtyDevice:
         self._mutex = threading.RLock()
         self._break_on = False
         self._process = os.getpid()
-        self._previous = previous
-        self._settings = previous
-        self._low_latency = LowLatency(fd, path)
-        self._rs485 = RS485Mode(fd, path)
+        self._found = found
+        self._settings = LineSettings.unpack(found)
+        self._low_latency: LowLatency | None = None
+        self._rs485: RS485Mode | None = None
+        self._capabilities: SerialCapabilities | None = None
         self.read, self.readinto, self.write = descriptor_calls(fd)
         try:
             self.config = config
@@ -89,7 +94,6 @@ class TtyDevice:
                 # First: opening has just raised the lines, and the far end may take that for a
                 # reset until they have the requested state.
                 self.set_control_lines(config.initial_rts, config.initial_dtr)
-            self.capabilities = _capabilities_of(fd)
             self._apply(config, exclusive_before=config.exclusive)
         except BaseException:
             self.close()
@@ -99,6 +103,15 @@ class TtyDevice:
     def never_blocks(self) -> bool:
         """Whether no call waits for hardware: true on a pty without an emulated driver."""
         return not self._has_wire and not system_calls.driver_replaced()
+
+    @property
+    def capabilities(self) -> SerialCapabilities:
+        """What the driver supports; the first look asks it, which may block as any method does."""
+        if self._capabilities is None:
+            with self._mutex:
+                if self._capabilities is None:
+                    self._capabilities = _capabilities_of(self._fd)
+        return self._capabilities
 
     def fileno(self) -> int:
         """Return the descriptor, -1 once closed."""
@@ -194,19 +207,22 @@ class TtyDevice:
         try:
             return system_calls.bytes_to_read(self._descriptor())
         except OSError:
-            with self._errors("ioctl"):
+            with _Errors("ioctl", self.path):
                 raise
 
     def output_waiting(self) -> int:
-        with self._errors("ioctl"):
+        try:
             return system_calls.bytes_to_send(self._descriptor())
+        except OSError:
+            with _Errors("ioctl", self.path):
+                raise
 
     def discard_input(self) -> None:
-        with self._errors("ioctl"):
+        with _Errors("ioctl", self.path):
             system_calls.discard_input(self._descriptor())
 
     def discard_output(self) -> None:
-        with self._errors("ioctl"):
+        with _Errors("ioctl", self.path):
             system_calls.discard_output(self._descriptor())
 
     def close(self) -> None:
@@ -223,17 +239,13 @@ class TtyDevice:
                 # A forked child: locks and settings belong to the parent, which still uses them.
                 os.close(fd)
                 return
-            steps: list[Callable[[], None]] = [
-                functools.partial(_discard_unsent, fd),
-                functools.partial(self._restore, fd),
-                self._lock.release,
-            ]
-            if self._break_on:
-                steps.insert(0, functools.partial(system_calls.set_break, fd, False))
-            for step in steps:
-                # If a failing device refuses one step, the next ones still have to be done.
+            if self._capabilities is None and (self._has_wire or system_calls.driver_replaced()):
+                # A closed port still tells them, and then there is no driver to ask any more.
+                self._capabilities = _capabilities_of(fd)
+            # If a failing device refuses one step, the next ones still have to be done.
+            for step in self._closing_steps:
                 try:
-                    step()
+                    step(self, fd)
                 except OSError as exc:
                     self._report_unrestored(exc)
             os.close(fd)
@@ -256,42 +268,79 @@ class TtyDevice:
                 stacklevel=3,
             )
 
+    def _end_break(self, fd: int) -> None:
+        if self._break_on:
+            system_calls.set_break(fd, False)
+
+    def _discard_unsent(self, fd: int) -> None:
+        # Only if there is any: on a pty a discard also removes bytes that count as sent and that
+        # the other end has not read yet.
+        if system_calls.bytes_to_send(fd):
+            system_calls.discard_output(fd)
+
     def _restore(self, fd: int) -> None:
         if not self._lock.is_alone():
             return
         try:
-            self._rs485.restore()
-            self._low_latency.restore()
+            if self._rs485 is not None:
+                self._rs485.restore()
+            if self._low_latency is not None:
+                self._low_latency.restore()
         finally:
-            settings = self._previous
+            found = self._found
             if self._has_wire:
                 # HUPCL takes effect at the last close of the tty, so it is not restored.
-                settings = settings.with_hangup(self.config.hangup_on_close)
-            system_calls.set_settings(fd, settings.pack())
+                hangup = self.config.hangup_on_close
+                found = LineSettings.unpack(found).with_hangup(hangup).pack()
+            system_calls.set_settings(fd, found)
+
+    def _release_lock(self, fd: int) -> None:
+        self._lock.release()
+
+    _closing_steps = (_end_break, _discard_unsent, _restore, _release_lock)
 
     def _apply(self, config: SerialConfig, *, exclusive_before: bool) -> None:
         wanted = settings_for(config, self._settings, self.path)
-        with self._errors("ioctl"), ExitStack() as undo:
-            undo.callback(self._undo_settings, self._settings)
-            system_calls.set_settings(self._fd, wanted.pack())
-            actual = LineSettings.unpack(system_calls.get_settings(self._fd))
-            unmet = unmet_requests(wanted, actual, has_wire=self._has_wire)
-            if unmet:
-                raise refused_error(self.path, unmet)
-            self._settings = actual
+        undo: list[Callable[[], object]] = [partial(self._undo_settings, self._settings)]
+        with _Errors("ioctl", self.path):
+            try:
+                asked = wanted.pack()
+                system_calls.set_settings(self._fd, asked)
+                answered = system_calls.get_settings(self._fd)
+                actual = wanted
+                if answered != asked:
+                    actual = LineSettings.unpack(answered)
+                    unmet = unmet_requests(wanted, actual, has_wire=self._has_wire)
+                    if unmet:
+                        raise refused_error(self.path, unmet)
+                self._settings = actual
 
-            undo.callback(self._lock.acquire, exclusive_before)
-            with self._errors("lock"):
-                self._lock.acquire(config.exclusive)
+                if config.exclusive is not self._lock.is_exclusive:
+                    undo.append(partial(self._lock.acquire, exclusive_before))
+                    with _Errors("lock", self.path):
+                        self._lock.acquire(config.exclusive)
 
-            undo.callback(self._low_latency.set, self._low_latency.active)
-            with _optional(config.unsupported_policy, "low-latency mode", self.path):
-                self._low_latency.set(config.low_latency)
+                if config.low_latency or self._low_latency is not None:
+                    self._apply_low_latency(config, undo)
+                if config.rs485 is not None or self._rs485 is not None:
+                    self._apply_rs485(config, undo)
+            except BaseException:
+                with ExitStack() as stack:
+                    for step in undo:
+                        stack.callback(step)
+                    raise
 
-            undo.callback(self._rs485.set, self._rs485.active)
-            with _optional(config.unsupported_policy, "RS-485 mode", self.path):
-                self._rs485.set(config.rs485)
-            undo.pop_all()
+    def _apply_low_latency(self, config: SerialConfig, undo: list[Callable[[], object]]) -> None:
+        mode = self._low_latency = self._low_latency or LowLatency(self._fd, self.path)
+        undo.append(partial(mode.set, mode.active))
+        with _optional(config.unsupported_policy, "low-latency mode", self.path):
+            mode.set(config.low_latency)
+
+    def _apply_rs485(self, config: SerialConfig, undo: list[Callable[[], object]]) -> None:
+        mode = self._rs485 = self._rs485 or RS485Mode(self._fd, self.path)
+        undo.append(partial(mode.set, mode.active))
+        with _optional(config.unsupported_policy, "RS-485 mode", self.path):
+            mode.set(config.rs485)
 
     def _undo_settings(self, before: LineSettings) -> None:
         system_calls.set_settings(self._fd, before.pack())
@@ -308,7 +357,7 @@ class TtyDevice:
         with self._mutex:
             fd = self._descriptor()
             try:
-                with self._errors("ioctl"):
+                with _Errors("ioctl", self.path):
                     yield fd
             except UnsupportedFeatureError as exc:
                 if not feature:
@@ -320,15 +369,29 @@ class TtyDevice:
                     self.path,
                 ) from exc
 
-    @contextmanager
-    def _errors(self, context: ErrorContext) -> Iterator[None]:
-        try:
-            yield
-        except OSError as exc:
-            mapped = errno_to_exception(exc, context=context, path=self.path)
-            if mapped is exc:
-                raise
-            raise mapped from exc
+
+class _Errors:
+    """Turns an OSError into this package's. A class, because a generator costs four times more."""
+
+    __slots__ = ("_context", "_path")
+
+    def __init__(self, context: ErrorContext, path: str) -> None:
+        self._context = context
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, OSError):
+            mapped = errno_to_exception(error, context=self._context, path=self._path)
+            if mapped is not error:
+                raise mapped from error
 
 
 def _open(path: str) -> int:
@@ -344,13 +407,6 @@ def _open(path: str) -> int:
         if mapped is exc:
             raise
         raise mapped from exc
-
-
-def _discard_unsent(fd: int) -> None:
-    # Only if there is any: on a pty a discard also removes bytes that count as sent and that the
-    # other end has not read yet.
-    if system_calls.bytes_to_send(fd):
-        system_calls.discard_output(fd)
 
 
 @contextmanager
@@ -376,6 +432,7 @@ def _optional(policy: UnsupportedPolicy, what: str, path: str) -> Iterator[None]
 
 
 def _capabilities_of(fd: int) -> SerialCapabilities:
+    """Ask the driver of ``fd``; -1 stands for a closed pty, which has none of what is asked."""
     yes, no = Capability.SUPPORTED, Capability.UNSUPPORTED
     return SerialCapabilities(
         platform="linux",
@@ -398,6 +455,8 @@ def _capabilities_of(fd: int) -> SerialCapabilities:
 
 
 def _probe(query: Callable[[int], object], fd: int) -> Capability:
+    if fd < 0:
+        return Capability.UNSUPPORTED
     try:
         query(fd)
     except OSError as exc:

@@ -21,7 +21,6 @@ import struct
 from pathlib import Path
 
 from penstock.serial._tty import system_calls
-from penstock.serial._tty.system_calls import is_pty
 from penstock.serial.exceptions import PortBusyError
 
 __all__ = ["PortLock", "busy_error"]
@@ -34,10 +33,17 @@ _HAS_KNOWN_LOCKS = struct.calcsize("@l") == 8
 class PortLock:
     """The lock of one open descriptor. :meth:`acquire` takes it."""
 
-    def __init__(self, fd: int, path: str) -> None:
+    def __init__(self, fd: int, path: str, *, has_wire: bool) -> None:
+        """Prepare the lock of ``fd``; ``has_wire`` is false for a pty."""
         self._fd = fd
         self._path = path
+        self._has_wire = has_wire
         self._exclusive: bool | None = None
+
+    @property
+    def is_exclusive(self) -> bool | None:
+        """Whether the lock is the exclusive one; None if none is held."""
+        return self._exclusive
 
     def acquire(self, exclusive: bool) -> None:
         """Take the lock, or change it; a refused change leaves the present lock in force.
@@ -115,9 +121,7 @@ class PortLock:
         # Only a privileged process gets here while another program has set TIOCEXCL. On a pty the
         # flag stays set after its holder was killed, as long as the other end is open. There it
         # proves nothing, and the flock, which ends with its owner, decides.
-        if is_pty(self._fd):
-            return
-        if system_calls.is_exclusive(self._fd):
+        if self._has_wire and system_calls.is_exclusive(self._fd):
             raise busy_error(self._path)
 
 

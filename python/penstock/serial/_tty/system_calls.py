@@ -106,11 +106,18 @@ def driver_replaced() -> bool:
 
 def ioctl(fd: int, request: int, argument: bytes | bytearray | int = 0) -> bytes:
     """Make one ioctl, again if a signal interrupts it; return the argument's new bytes."""
-    for driver in reversed(_drivers):
-        emulated = driver(fd, request, argument)
-        if emulated is not None:
-            return emulated
-    return kernel_ioctl(fd, request, argument)
+    if _drivers:
+        for driver in reversed(_drivers):
+            emulated = driver(fd, request, argument)
+            if emulated is not None:
+                return emulated
+    if argument.__class__ is bytearray:
+        return kernel_ioctl(fd, request, argument)
+    try:
+        answer = fcntl.ioctl(fd, request, argument)
+    except InterruptedError:
+        return kernel_ioctl(fd, request, argument)
+    return answer if answer.__class__ is bytes else _INT.pack(answer)
 
 
 def kernel_ioctl(fd: int, request: int, argument: bytes | bytearray | int = 0) -> bytes:

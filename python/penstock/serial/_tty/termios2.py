@@ -158,8 +158,28 @@ BOTHER = ABI.BOTHER  # the rate is in c_ospeed
 CBAUD = ABI.CBAUD
 CMSPAR = ABI.CMSPAR
 
-_FLAGS = struct.Struct("=4I")
-_RATE = struct.Struct("=I")
+_DISCIPLINE_FIRST = ABI.discipline_offset < ABI.control_chars_offset
+
+
+def _layout(abi: SerialAbi) -> struct.Struct:
+    """Return the layout of ``struct termios2``; the line discipline's place is the ABI's."""
+    fields = sorted(
+        [
+            (0, "4I", 16),
+            (abi.discipline_offset, "B", 1),
+            (abi.control_chars_offset, f"{abi.control_chars_count}s", abi.control_chars_count),
+            (abi.input_rate_offset, "I", 4),
+            (abi.output_rate_offset, "I", 4),
+        ]
+    )
+    form, end = "=", 0
+    for offset, code, size in fields:
+        form += "x" * (offset - end) + code
+        end = offset + size
+    return struct.Struct(form + "x" * (abi.termios_size - end))
+
+
+_LAYOUT = _layout(ABI)
 
 _SIZE_BITS = {
     ByteSize.FIVE: termios.CS5,
@@ -193,28 +213,17 @@ class LineSettings:
 
     @classmethod
     def unpack(cls, raw: bytes) -> LineSettings:
-        iflag, oflag, cflag, lflag = _FLAGS.unpack_from(raw)
-        chars = ABI.control_chars_offset
-        return cls(
-            iflag,
-            oflag,
-            cflag,
-            lflag,
-            discipline=raw[ABI.discipline_offset],
-            control_chars=raw[chars : chars + ABI.control_chars_count],
-            input_rate=_RATE.unpack_from(raw, ABI.input_rate_offset)[0],
-            output_rate=_RATE.unpack_from(raw, ABI.output_rate_offset)[0],
-        )
+        iflag, oflag, cflag, lflag, fifth, sixth, input_rate, output_rate = _LAYOUT.unpack(raw)
+        if not _DISCIPLINE_FIRST:
+            fifth, sixth = sixth, fifth
+        return cls(iflag, oflag, cflag, lflag, fifth, sixth, input_rate, output_rate)
 
     def pack(self) -> bytes:
-        raw = bytearray(ABI.termios_size)
-        _FLAGS.pack_into(raw, 0, self.iflag, self.oflag, self.cflag, self.lflag)
-        raw[ABI.discipline_offset] = self.discipline
-        chars = ABI.control_chars_offset
-        raw[chars : chars + ABI.control_chars_count] = self.control_chars
-        _RATE.pack_into(raw, ABI.input_rate_offset, self.input_rate)
-        _RATE.pack_into(raw, ABI.output_rate_offset, self.output_rate)
-        return bytes(raw)
+        fifth, sixth = self.discipline, self.control_chars
+        flags = self.iflag, self.oflag, self.cflag, self.lflag
+        if _DISCIPLINE_FIRST:
+            return _LAYOUT.pack(*flags, fifth, sixth, self.input_rate, self.output_rate)
+        return _LAYOUT.pack(*flags, sixth, fifth, self.input_rate, self.output_rate)
 
     def with_hangup(self, on: bool) -> LineSettings:
         cflag = self.cflag | termios.HUPCL if on else self.cflag & ~termios.HUPCL

@@ -25,6 +25,7 @@ from penstock.serial._devices.backend import SerialBackend
 from penstock.serial._devices.open import open_backend
 from penstock.serial._port.send import CLOSE_LINGER_S, wait_until_on_the_wire
 from penstock.serial._tty import system_calls
+from penstock.serial._tty.device import TtyDevice
 from penstock.serial.compat._base import SerialBase
 from penstock.serial.compat._definitions import (
     PortNotOpenError,
@@ -138,7 +139,7 @@ class Serial(SerialBase):
         """Let :meth:`close`, running in another thread or still to come, discard unsent output."""
         use = self._use
         if use is not None:
-            use.drain_abandoned.set()
+            use.abandon_output()
 
     @property
     def closed(self) -> bool:
@@ -262,7 +263,7 @@ class Serial(SerialBase):
     def _is_too_slow(self, device: SerialBackend, length: int) -> bool:
         # pyserial's loop takes no time. But a write that a line of this rate could not finish
         # within its timeout fails, or is cancelled, when that has expired.
-        if device.capabilities.backend != "loop" or not self._write_timeout:
+        if not self._write_timeout or not _is(device, "loop"):
             return False
         return length * _BITS_A_BYTE > self._write_timeout * self._baudrate
 
@@ -402,4 +403,9 @@ def _could_not_open(port: str) -> Callable[[str], str]:
 
 def _has_bytes_alone(device: SerialBackend) -> bool:
     # As in pyserial, whose scripts set DTR and RTS on every kind of port.
-    return device.capabilities.backend == "socket"
+    return _is(device, "socket")
+
+
+def _is(device: SerialBackend, kind: str) -> bool:
+    # A tty is asked for its capabilities only where they are wanted for themselves.
+    return not isinstance(device, TtyDevice) and device.capabilities.backend == kind

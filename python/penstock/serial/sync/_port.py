@@ -174,13 +174,20 @@ class SerialPort(PortFacts):
             raise ValueError("give either a config or its fields, not both")
         deadline_after(timeout)
         wanted = SerialConfig(**config_fields) if config is None else config
-        device, info = open_device(path, wanted)
-        return cls(device, device.config, port_info=info)
+        device, description = open_device(path, wanted)
+        port = cls(device, device.config)
+        port._operations._description = description
+        return port
 
     @property
     def is_open(self) -> bool:
         """False once the port was closed or the device was found to be gone."""
         return self._operations.is_open
+
+    @property
+    def port_info(self) -> PortInfo | None:
+        """What the system knows of the device, as the asynchronous port's."""
+        return self._operations.port_info
 
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
@@ -443,7 +450,7 @@ class SerialPort(PortFacts):
         operations = self._operations
         operations.refuse_further_use()
         if operations._gone:
-            operations.drain_abandoned.set()  # nothing of its output can leave any more
+            operations.abandon_output()  # nothing of it can leave any more
         operations.close(linger_until)
 
     def __enter__(self) -> Self:
