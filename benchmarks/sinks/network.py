@@ -47,7 +47,7 @@ from penstock.record import (
     record,
 )
 from penstock.record.archives import Archiver, ArchiverOptions, store_at
-from penstock.record.archives.run_archive import RunOptions
+from penstock.record.archives.waiting_run import RunOptions
 from tests.python.integration.influx import InfluxServer, influx_server
 from tests.python.integration.nats import nats_server
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from penstock.record._columns.describe_columns import describe_columns
@@ -36,6 +37,8 @@ CREATE TABLE IF NOT EXISTS {batches} (
 # page "COPY", section "Binary Format").
 _COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
+# Of pg_advisory_xact_lock, for who makes tables; its letters are "penstock".
+_TABLES_LOCK = int.from_bytes(b"penstock", "big")
 
 
 def load_psycopg() -> Any:
@@ -96,8 +99,17 @@ class PostgresServer:
             application_name="penstock",
         )
         self._connection.execute(
-            _LISTED.format(parts=self._in("penstock_parts"), batches=self._in("penstock_batches"))
+            _LISTED.format(
+                parts=self.qualified("penstock_parts"), batches=self.qualified("penstock_batches")
+            )
         )
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Connect unless connected, and begin a transaction; gives psycopg's connection."""
+        self.connect()
+        with self._connection.transaction():
+            yield self._connection
 
     def is_connected(self) -> bool:
         """True until the connection is closed or found lost."""
@@ -168,20 +180,22 @@ class PostgresServer:
         """Drop the tables of the recording that is there."""
         names = [
             row[0]
-            for row in self._connection.execute(f"SELECT name FROM {self._in('penstock_parts')}")
+            for row in self._connection.execute(
+                f"SELECT name FROM {self.qualified('penstock_parts')}"
+            )
             if row[0] == self._base or row[0].startswith(f"{self._base}_")
         ]
         with self._connection.transaction():
             for name in dict.fromkeys([self._base, *names]):
-                self._connection.execute(f"DROP TABLE IF EXISTS {self._in(name)}")
+                self._connection.execute(f"DROP TABLE IF EXISTS {self.qualified(name)}")
                 self._connection.execute(
-                    f"DELETE FROM {self._in('penstock_parts')} WHERE name = %s", (name,)
+                    f"DELETE FROM {self.qualified('penstock_parts')} WHERE name = %s", (name,)
                 )
 
     def begin_table(self, schema: RecordSchema, *, append: bool) -> None:
         """Create the table for ``schema``, or continue the last one if it is of that schema."""
         columns = json.dumps(describe_columns(schema))
-        parts = self._in("penstock_parts")
+        parts = self.qualified("penstock_parts")
         if append:
             row = self._connection.execute(
                 f"SELECT part, name, columns = %s::jsonb AND recording = %s::jsonb FROM {parts} "
@@ -191,32 +205,59 @@ class PostgresServer:
             if row is not None and row[2] and self._exists(row[1]):
                 self._part, self._name = row[0], row[1]
                 return
-        number, self._name = 1, self._base
-        while self._exists(self._name):
+        with self._connection.transaction():
+            self._part, self._name = self._create_part(schema, columns)
+
+    def table_for(self, schema: RecordSchema) -> str:
+        """The table of this recording with the columns of ``schema``, made if there is none.
+
+        In a transaction of the caller's. Others that ask for one wait for its end, so two never
+        make one each.
+        """
+        columns = json.dumps(describe_columns(schema))
+        self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TABLES_LOCK,))
+        found = self._connection.execute(
+            f"SELECT name FROM {self.qualified('penstock_parts')} WHERE columns = %s::jsonb "
+            f"AND recording = %s::jsonb ORDER BY part",
+            (columns, schema.metadata),
+        ).fetchall()
+        for (name,) in found:
+            ours = name == self._base or name.startswith(f"{self._base}_")
+            if ours and self._exists(name):
+                return str(name)
+        return self._create_part(schema, columns)[1]
+
+    def _create_part(self, schema: RecordSchema, columns: str) -> tuple[int, str]:
+        """Create the next table, and list it; its number and its name."""
+        number, name = 1, self._base
+        while self._exists(name):
             number += 1
-            self._name = f"{self._base}_{number}"
+            name = f"{self._base}_{number}"
         required = ("device", "t_utc", "t_mono_ns")
         declared = ", ".join(
-            f"{quoted(name)} {kind}{' NOT NULL' if name in required else ''}"
-            for name, kind in column_types(schema).items()
+            f"{quoted(each)} {kind}{' NOT NULL' if each in required else ''}"
+            for each, kind in column_types(schema).items()
         )
-        with self._connection.transaction():
-            self._connection.execute(f"CREATE TABLE {self._in(self._name)} ({declared})")
-            self._make_hypertable(self._in(self._name))
-            row = self._connection.execute(
-                f"INSERT INTO {parts} (name, columns, recording) VALUES (%s, %s, %s) "
-                f"RETURNING part",
-                (self._name, columns, schema.metadata),
-            ).fetchone()
-        self._part = row[0]
+        self._connection.execute(f"CREATE TABLE {self.qualified(name)} ({declared})")
+        self._make_hypertable(self.qualified(name))
+        row = self._connection.execute(
+            f"INSERT INTO {self.qualified('penstock_parts')} (name, columns, recording) "
+            f"VALUES (%s, %s, %s) RETURNING part",
+            (name, columns, schema.metadata),
+        ).fetchone()
+        return row[0], name
 
     def note_facts(self, facts: Mapping[str, Any]) -> None:
         """Store facts beside the metadata of the present table."""
         self.connect()
         self._connection.execute(
-            f"UPDATE {self._in('penstock_parts')} SET facts = %s WHERE part = %s",
+            f"UPDATE {self.qualified('penstock_parts')} SET facts = %s WHERE part = %s",
             (json.dumps(facts, default=str), self._part),
         )
+
+    def qualified(self, name: str) -> str:
+        """A table's name in SQL, within the schema that was asked for."""
+        return f"{quoted(self._namespace)}.{quoted(name)}" if self._namespace else quoted(name)
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -232,23 +273,28 @@ class PostgresServer:
         with connection.transaction(), connection.cursor() as cursor:
             for batch in batches:
                 cursor.execute(
-                    f"INSERT INTO {self._in('penstock_batches')} VALUES (%s, %s, %s) "
+                    f"INSERT INTO {self.qualified('penstock_batches')} VALUES (%s, %s, %s) "
                     f"ON CONFLICT DO NOTHING",
                     (batch.run, batch.batch, batch.count),
                 )
                 if not cursor.rowcount:
                     continue  # the server has it: its answer was lost
-                listed = ", ".join(map(quoted, batch.columns))
-                statement = f"COPY {self._in(batch.table)} ({listed}) FROM STDIN (FORMAT BINARY)"
-                with cursor.copy(statement) as copy:
-                    copy.write(_COPY_HEAD)
-                    for rows in batch.rows:
-                        copy.write(rows)
-                    copy.write(_COPY_END)
+                self._copy(cursor, batch)
+
+    def copy(self, batch: SpooledBatch) -> None:
+        """Copy a batch into its table, in a transaction of the caller's, whatever was before."""
+        with self._connection.cursor() as cursor:
+            self._copy(cursor, batch)
+
+    def _copy(self, cursor: Any, batch: SpooledBatch) -> None:
+        listed = ", ".join(map(quoted, batch.columns))
+        statement = f"COPY {self.qualified(batch.table)} ({listed}) FROM STDIN (FORMAT BINARY)"
+        with cursor.copy(statement) as copy:
+            copy.write(_COPY_HEAD)
+            for rows in batch.rows:
+                copy.write(rows)
+            copy.write(_COPY_END)
 
     def _exists(self, name: str) -> bool:
-        row = self._connection.execute("SELECT to_regclass(%s)", (self._in(name),)).fetchone()
+        row = self._connection.execute("SELECT to_regclass(%s)", (self.qualified(name),)).fetchone()
         return row[0] is not None
-
-    def _in(self, name: str) -> str:
-        return f"{quoted(self._namespace)}.{quoted(name)}" if self._namespace else quoted(name)

@@ -28,7 +28,8 @@ from penstock.record.archives import (
     store_at,
 )
 from penstock.record.archives.manifest import Fenced, Manifest, load_manifest, manifests
-from penstock.record.archives.run_archive import RunArchive, RunOptions
+from penstock.record.archives.run_archive import RunArchive
+from penstock.record.archives.waiting_run import RunOptions
 from tests.python.documentation.page_steps import DOCS, blocks
 from tests.python.integration.nats import NatsServer, nats_server
 from tests.python.record.archived_messages import message, rows_of

@@ -11,7 +11,8 @@ import pytest
 
 from penstock.record.archives import ArchiveError, archive_files, store_at
 from penstock.record.archives.manifest import Fenced
-from penstock.record.archives.run_archive import RunArchive, RunOptions
+from penstock.record.archives.run_archive import RunArchive
+from penstock.record.archives.waiting_run import RunOptions
 from tests.python.integration.seaweedfs import S3Server, s3_server
 from tests.python.record.archived_messages import message
 

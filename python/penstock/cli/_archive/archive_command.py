@@ -11,9 +11,17 @@ from dataclasses import asdict
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._interrupts import Interrupts
 from penstock.loop import new_event_loop
-from penstock.record.archives import Archiver, ArchiverOptions, ArchiverRefused, store_at
-from penstock.record.archives.run_archive import RunOptions
+from penstock.record.archives import (
+    Archiver,
+    ArchiverOptions,
+    ArchiverRefused,
+    PostgresArchive,
+    RunOptions,
+    Store,
+    store_at,
+)
 from penstock.record.errors import SinkDependencyError
+from penstock.record.postgres_parts import is_postgres
 
 __all__ = ["run_archive"]
 
@@ -21,9 +29,10 @@ __all__ = ["run_archive"]
 def run_archive(options: argparse.Namespace, interrupts: Interrupts) -> int:
     """Archive ``options.url`` into ``options.target`` until a signal comes, or once."""
     try:
+        target = _target(options)
         archiver = Archiver(
             options.url,
-            store_at(options.target),
+            target,
             stream=options.stream,
             token_file=options.token_file,
             ca_file=options.ca_file,
@@ -52,13 +61,24 @@ def run_archive(options: argparse.Namespace, interrupts: Interrupts) -> int:
     if options.json:
         print(json.dumps(asdict(counts)))
     else:
-        print(f"archived {counts.rows} rows in {counts.files} files: {options.target}")
+        parts = "tables" if isinstance(target, PostgresArchive) else "files"
+        print(f"archived {counts.rows} rows in {counts.files} {parts}: {target}")
     if counts.missing or counts.refused:
+        kept = (
+            "the table penstock_archive_refused"
+            if isinstance(target, PostgresArchive)
+            else f"{target}/_archive/RUN/refused"
+        )
         print(
             f"penstock: the stream had lost {counts.missing} messages before they were read, and "
-            f"{counts.refused} were none of a recorder's, which are kept in {options.target}/"
-            "_archive/RUN/refused",
+            f"{counts.refused} were none of a recorder's, which are kept in {kept}",
             file=sys.stderr,
         )
     interrupts.raise_if_received()
     return ExitCode.OK
+
+
+def _target(options: argparse.Namespace) -> Store | PostgresArchive:
+    if is_postgres(options.target):
+        return PostgresArchive(options.target, table=options.table)
+    return store_at(options.target)

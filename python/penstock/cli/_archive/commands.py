@@ -15,16 +15,25 @@ def add_archive_command(commands: Any, epilog: str) -> None:
     """Add ``archive`` to the subparsers ``commands``."""
     archive = commands.add_parser(
         "archive",
-        help="write what recorders publish to NATS as Parquet",
+        help="write what recorders publish to NATS as Parquet, or into PostgreSQL",
         description="Take the rows of recorders from a stream of NATS JetStream and write them as "
-        "partitioned Parquet. Any number of these commands share the runs of a stream; each row "
-        "is in the archive once, whichever of them is killed. penstock query reads the archive.",
+        "partitioned Parquet, or into PostgreSQL. Any number of these commands share the runs of a "
+        "stream; each row is in the archive once, whichever of them is killed. penstock query "
+        "reads the archive.",
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     archive.add_argument("url", metavar="URL", help="nats://HOST[:PORT]/PREFIX, the recorders' own")
-    archive.add_argument("target", metavar="TARGET", help="a folder, or s3://BUCKET/PREFIX")
+    archive.add_argument(
+        "target", metavar="TARGET", help="a folder, s3://BUCKET/PREFIX, or a postgresql:// URI"
+    )
+    archive.add_argument(
+        "--table",
+        default="samples",
+        metavar="NAME",
+        help="the table of PostgreSQL (default: %(default)s)",
+    )
     archive.add_argument("--stream", metavar="NAME", help="the stream (default: the prefix)")
     archive.add_argument(
         "--once", action="store_true", help="end when everything is archived that is there"
@@ -34,7 +43,7 @@ def add_archive_command(commands: Any, epilog: str) -> None:
         type=_seconds,
         default=60.0,
         metavar="S",
-        help="write a file after this time at the latest (default: 60)",
+        help="rows are in the archive after this time at the latest (default: 60)",
     )
     archive.add_argument(
         "--purge",

@@ -1,4 +1,4 @@
-"""Archives: what recorders publish to a stream of JetStream, as partitioned Parquet."""
+"""Archives: what recorders publish to JetStream, as partitioned Parquet or in PostgreSQL."""
 
 from penstock.record.archives.archive_files import archive_files, is_archive
 from penstock.record.archives.archiver import (
@@ -7,9 +7,10 @@ from penstock.record.archives.archiver import (
     ArchiverOptions,
     ArchiverRefused,
 )
-from penstock.record.archives.run_archive import RunOptions
+from penstock.record.archives.postgres_archive import PostgresArchive
 from penstock.record.archives.store_address import store_at
 from penstock.record.archives.stores import ArchiveError, Store, StoredObject
+from penstock.record.archives.waiting_run import RunOptions
 
 __all__ = [
     "ArchiveError",
@@ -17,6 +18,7 @@ __all__ = [
     "ArchiverCounts",
     "ArchiverOptions",
     "ArchiverRefused",
+    "PostgresArchive",
     "RunOptions",
     "Store",
     "StoredObject",

@@ -20,8 +20,10 @@ from penstock.record._nats.run_reader import RunReader
 from penstock.record._network.certificates import trusting
 from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record.archives.manifest import Fenced
-from penstock.record.archives.run_archive import RunArchive, RunOptions
+from penstock.record.archives.postgres_archive import PostgresArchive
+from penstock.record.archives.run_archive import RunArchive
 from penstock.record.archives.stores import ArchiveError, Store
+from penstock.record.archives.waiting_run import RunOptions, WaitingRun
 from penstock.record.arrow import load_pyarrow
 from penstock.record.errors import RecordError
 
@@ -64,7 +66,8 @@ class ArchiverCounts:
 
     Attributes:
         rows: rows that it has committed.
-        files: files that it has written, without joined ones.
+        files: files that it has written, without joined ones; in PostgreSQL tables, each once a
+            run.
         missing: messages that the stream had lost before they were read.
         refused: messages that were none of a recorder's.
     """
@@ -79,7 +82,7 @@ class ArchiverCounts:
 class _Followed:
     """A run that this member archives."""
 
-    archive: RunArchive
+    archive: WaitingRun
     stop: asyncio.Event
     task: asyncio.Task[None] | None = None
     settled: bool = False
@@ -90,12 +93,13 @@ class Archiver:
 
     Each run has one owner at a time, by a lease in a stream beside it. The owner reads the run's
     messages in order and writes them as Parquet files, which the next version of the run's manifest
-    then names. Whatever is killed, a row is in the archive once: an owner that has lost its lease
-    cannot commit, and its successor reads on from where the manifest ends.
+    then names; or into PostgreSQL, in one transaction with the manifest. Whatever is killed, a row
+    is in the archive once: an owner that has lost its lease cannot commit, and its successor reads
+    on from where the manifest ends.
 
     Args:
         url: ``nats://HOST[:4222]/PREFIX`` as for :class:`~penstock.record.NatsSink`.
-        store: where the archive is, see :func:`store_at`.
+        store: where the archive is, see :func:`store_at` and :class:`PostgresArchive`.
         stream: its name; by default the prefix, in which a full stop is written ``_``.
         token_file: a file with the token; else the environment is asked, as by the sink.
         ca_file: certificates (PEM) of an authority of your own.
@@ -111,7 +115,7 @@ class Archiver:
     def __init__(
         self,
         url: str,
-        store: Store,
+        store: Store | PostgresArchive,
         *,
         stream: str | None = None,
         token_file: str | os.PathLike[str] | None = None,
@@ -248,9 +252,13 @@ class Archiver:
             if len(self._runs) >= max(1, share):
                 break
             if await leases.take(connection, timeout, run):
-                archive = RunArchive(self._store, run, self._options.run)
-                followed = self._runs[run] = _Followed(archive, asyncio.Event())
+                followed = self._runs[run] = _Followed(self._archive_of(run), asyncio.Event())
                 followed.task = asyncio.create_task(self._follow(connection, followed))
+
+    def _archive_of(self, run: str) -> WaitingRun:
+        if isinstance(self._store, PostgresArchive):
+            return self._store.archive_of(run, self._options.run)
+        return RunArchive(self._store, run, self._options.run)
 
     async def _discover(self, connection: NatsConnection) -> list[str]:
         """The runs of the stream with something that may not be archived."""
@@ -328,7 +336,7 @@ class Archiver:
         finally:
             reader.end()
 
-    async def _write(self, connection: NatsConnection, archive: RunArchive) -> None:
+    async def _write(self, connection: NatsConnection, archive: WaitingRun) -> None:
         before = archive.manifest
         after = await self._patiently(archive.write)
         self.counts.rows += after.rows - before.rows
@@ -345,7 +353,7 @@ class Archiver:
                 if (error := answer.get("error")) is not None:
                     raise Away(said(error))
 
-    async def _tidy(self, archive: RunArchive, least: int | None = None) -> None:
+    async def _tidy(self, archive: WaitingRun, least: int | None = None) -> None:
         while await self._patiently(archive.tidy, least):
             pass
 

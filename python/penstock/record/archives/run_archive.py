@@ -6,140 +6,59 @@ import hashlib
 import secrets
 import time
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from penstock.record._nats.run_reader import StreamMessage
 from penstock.record._parts.table_formats import ParquetFormat
-from penstock.record._stored.sound_tables import plain_schema
 from penstock.record.archives.compaction import joined, mergeable
 from penstock.record.archives.manifest import (
     FOLDER,
     ArchivedFile,
-    DeviceMark,
     Manifest,
     load_manifest,
 )
+from penstock.record.archives.message_rows import ROW_NUMBER, rows_of_message
 from penstock.record.archives.stores import Store
+from penstock.record.archives.waiting_run import RunOptions, WaitingRun, identity_of
 from penstock.record.arrow import pyarrow_module
 
-__all__ = ["ROW_NUMBER", "RunArchive", "RunOptions"]
-
-ROW_NUMBER = "archive_row"
-"""The column with a row's number among those of its device in the run."""
+__all__ = ["RunArchive"]
 
 _ROW_GROUP = 131_072
 _ORPHAN_SECONDS = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """When a file is written, and when files are joined.
-
-    Attributes:
-        part_seconds: rows are in the archive after this time at the latest.
-        part_bytes: messages of so many bytes are a file before that.
-        file_bytes: small files are joined up to about this size.
-        join: from how many small files on.
-        grace: seconds for which a file stays that was joined with others, for who reads it now.
-    """
-
-    part_seconds: float = 60.0
-    part_bytes: int = 8 << 20
-    file_bytes: int = 64 << 20
-    join: int = 16
-    grace: float = 600.0
-
-
-class RunArchive:
-    """The archive of one run, by its one owner.
-
-    ``add`` is for the loop; ``load``, ``write`` and ``tidy`` block, and are called one at a time.
-    """
+class RunArchive(WaitingRun):
+    """The archive of one run in files of a store, by its one owner."""
 
     def __init__(self, store: Store, run: str, options: RunOptions) -> None:
-        self.run = run
-        self.manifest: Manifest = Manifest(run)
+        super().__init__(run, options)
         self._store = store
-        self._options = options
-        self._marks: dict[str, DeviceMark] = {}
-        self._waiting: list[StreamMessage] = []
-        self._refused: list[StreamMessage] = []
-        self._bytes = 0
-        self._since: float | None = None
-        self._position = 0, ""
         self._prepared: tuple[list[tuple[str, bytes]], Manifest] | None = None
         self._tidied: Manifest | None = None
 
-    @property
-    def waiting(self) -> int:
-        """The messages that are not yet written."""
-        return len(self._waiting) + len(self._refused)
-
-    @property
-    def position(self) -> int:
-        """The place in the stream of the last message that was read."""
-        return self._position[0]
-
     def load(self) -> None:
         """Read the manifest, and remove files that none has ever named."""
-        self.manifest = load_manifest(self._store, self.run)
-        self._marks = dict(self.manifest.devices)
-        self._position = self.manifest.sequence, self.manifest.message_id
+        self._has_loaded(load_manifest(self._store, self.run))
         known = {each.name for each in self.manifest.files}
         known |= {name for name, _ in self.manifest.retired}
         for found in self._store.list(f"run={self.run}/"):
             if found.name not in known and found.modified < time.time() - _ORPHAN_SECONDS:
                 self._store.delete(found.name)
 
-    def start_over(self) -> None:
-        """Expect the stream from its beginning."""
-        self._position = 0, ""
-
     def add(self, message: StreamMessage) -> None:
-        """Let a message wait; one that is archived already is dropped.
-
-        Not between a ``write`` that has failed and the one that goes on.
-        """
         assert self._prepared is None
-        self._position = message.sequence, message.id
-        _, device, part = _identity(message)
-        if not part:
-            self._refused.append(message)
-        else:
-            mark = self._marks.get(device, DeviceMark())
-            if part <= mark.part:
-                return
-            missing = mark.missing + part - mark.part - 1
-            self._marks[device] = DeviceMark(part, message.sequence, mark.rows, missing)
-            self._waiting.append(message)
-        self._bytes += len(message.payload)
-        self._since = time.monotonic() if self._since is None else self._since
-
-    def due_in(self) -> float:
-        """Seconds until a file should be written; infinite while nothing waits."""
-        if self._since is None:
-            return float("inf")
-        if self._bytes >= self._options.part_bytes:
-            return 0.0
-        return max(0.0, self._since + self._options.part_seconds - time.monotonic())
+        super().add(message)
 
     def write(self) -> Manifest:
-        """Write what waits, and commit it. After an ArchiveError the same call goes on.
-
-        Raises:
-            Fenced: the run has another owner. Nothing was changed, and this object is of no use.
-            ArchiveError: the store does not take it now.
-        """
         if self._prepared is None:
             self._prepared = self._prepare()
         objects, manifest = self._prepared
         for name, data in objects:
             self._store.put(name, data)
-        self.manifest = manifest.commit(self._store, self.manifest)
-        self._marks = dict(self.manifest.devices)
-        self._prepared, self._waiting, self._refused = None, [], []
-        self._bytes, self._since = 0, None
+        self._has_written(manifest.commit(self._store, self.manifest))
+        self._prepared = None
         return self.manifest
 
     def tidy(self, least: int | None = None) -> bool:
@@ -190,13 +109,6 @@ class RunArchive:
     def _changed(self, **changes: Any) -> Manifest:
         return replace(self.manifest, token=secrets.token_hex(8), **changes)
 
-    def archived_subjects(self, prefix: str) -> dict[str, int]:
-        """Each subject, with the place of its last message that is archived."""
-        return {
-            f"{prefix}.{self.run}.{device}": mark.sequence
-            for device, mark in self.manifest.devices.items()
-        }
-
     def _prepare(self) -> tuple[list[tuple[str, bytes]], Manifest]:
         groups: dict[tuple[int, str], list[Any]] = defaultdict(list)
         schemas = list(self.manifest.schemas)
@@ -204,7 +116,7 @@ class RunArchive:
         refused = list(self._refused)
         first = self._waiting[0].sequence if self._waiting else 0
         for message in self._waiting:
-            table = _table(message)
+            table = rows_of_message(message)
             if table is None:
                 refused.append(message)
                 continue
@@ -213,7 +125,7 @@ class RunArchive:
                 schemas.append(key)
             for day, rows in _by_day(table):
                 groups[schemas.index(key) + 1, day].append(rows)
-            _, device, _ = _identity(message)
+            _, device, _ = identity_of(message)
             mark = marks[device]
             marks[device] = replace(mark, rows=mark.rows + table.num_rows)
         objects: list[tuple[str, bytes]] = []
@@ -239,36 +151,6 @@ class RunArchive:
             files=tuple(files),
             refused=self.manifest.refused + len(refused),
         )
-
-
-def _identity(message: StreamMessage) -> tuple[str, str, int]:
-    """Run, device and part number of a message; the part 0 if it is none of a recorder's."""
-    words = message.id.split("/")
-    if len(words) == 3 and words[2].isdigit() and message.subject.endswith(f".{words[1]}"):
-        return words[0], words[1], int(words[2])
-    return "", "", 0
-
-
-def _table(message: StreamMessage) -> Any | None:
-    """The rows of a message with their numbers; None if they are no rows of a recorder."""
-    pa = pyarrow_module()
-    ipc = pyarrow_module("pyarrow.ipc")
-    try:
-        with ipc.open_stream(message.payload) as stream:
-            table = stream.read_all()
-        table.validate(full=True)
-        table = table.cast(plain_schema(table.schema))
-    except (pa.ArrowException, OSError, ValueError):
-        return None
-    names = table.schema.names
-    if "device" not in names or "t_utc" not in names:
-        return None
-    if not pa.types.is_timestamp(table.schema.field("t_utc").type):
-        return None
-    if ROW_NUMBER in names:
-        return table  # a field of the user's, which stays
-    numbers = pa.array(range(message.row, message.row + table.num_rows), pa.int64())
-    return table.append_column(ROW_NUMBER, numbers)
 
 
 def _digest(schema: Any) -> str:
