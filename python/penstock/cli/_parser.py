@@ -12,6 +12,7 @@ from penstock.cli._archive.commands import add_archive_command
 from penstock.cli._dash.commands import add_dash_command
 from penstock.cli._dash.plan import add_serving_options
 from penstock.cli._grafana.commands import add_grafana_command
+from penstock.cli._help import HelpFormatter
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._log.commands import add_log_commands
 from penstock.cli._metrics_option import metrics_address
@@ -27,13 +28,13 @@ exit codes:
   0    the command did all of its work
   1    an unexpected error, which is a defect of Penstock
   2    the command line is wrong
-  3    the configuration file is missing or malformed; of serve, there is no application
+  3    the configuration file is missing or malformed; serve: no application
   4    a port or required instrument could not be opened; nothing was recorded
   5    a file could not be written or read; what was recorded before is on disk
   6    the run is complete, but some polls or setpoint steps failed
   7    a package or the native extension is not installed
   8    verify found something wrong with a recording, or log check with a log
-  129, 130, 143  ended by SIGHUP, Ctrl-C (SIGINT), SIGTERM; the files are complete
+  129, 130, 143  by SIGHUP, Ctrl-C (SIGINT), SIGTERM; the files are complete
   141  the reader of standard output has closed it, such as head
 """
 
@@ -64,7 +65,7 @@ def build_parser() -> _Parser:
         prog="penstock",
         description="Record and control serial instruments on Penstock's own event loop.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -79,7 +80,7 @@ def build_parser() -> _Parser:
         description="Start four simulated Alicat mass-flow controllers in a separate process, "
         "step their setpoints, and record them to Parquet and CSV.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     demo.add_argument(
@@ -102,13 +103,15 @@ def build_parser() -> _Parser:
         help="record the instruments that a configuration file names",
         description="Record real instruments on their serial ports, as a TOML file describes "
         "(docs/cli.md and examples/run.toml explain it).",
-        usage="penstock record [-h] [--duration SECONDS] [--out DIR] [--overwrite] "
-        "[--resume [--force]] [--check] [--no-plot] [--to URL] [--metrics ADDRESS] "
-        "[--postgres-dsn DSN] [--sign KEY] [--json] "
-        "run.toml [--dash [PORT]] [--host ADDRESS] [--allow-host NAME] [--control] "
-        "[--limit DEVICE=LOW:HIGH] [--silence SECONDS]",
+        usage="penstock record [-h] [--duration SECONDS] [--out DIR] [--overwrite]\n"
+        "                       [--resume [--force]] [--check] [--no-plot] [--to URL]\n"
+        "                       [--metrics ADDRESS] [--postgres-dsn DSN] [--sign KEY]\n"
+        "                       [--json] run.toml [--dash [PORT]] [--host ADDRESS]\n"
+        "                       [--allow-host NAME] [--password-file FILE] [--control]\n"
+        "                       [--limit DEVICE[.FIELD]=LOW:HIGH[:HYSTERESIS]]\n"
+        "                       [--silence SECONDS]",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     task = record.add_mutually_exclusive_group(required=True)
@@ -165,10 +168,10 @@ def build_parser() -> _Parser:
         help="write a configuration file of the instruments that answer",
         description="Ask for instruments on serial ports, and write a TOML file for penstock "
         "record with a table for each one. Changes nothing on the instruments.",
-        usage="penstock new [-h] [--units IDS] [--bauds RATES] [--timeout SECONDS] "
-        "[--modbus {rtu,tcp}] run.toml [PORT ...]",
+        usage="penstock new [-h] [--units IDS] [--bauds RATES] [--timeout SECONDS]\n"
+        "                    [--modbus {rtu,tcp}] run.toml [PORT ...]",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     new.add_argument("file", metavar="run.toml", help="the file, which must not exist")
@@ -180,7 +183,7 @@ def build_parser() -> _Parser:
         help="write a note into a running recording",
         description="Record a note as an event, with the present time and the name of its author.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     note.add_argument("folder", metavar="RUN", help="the recording's folder, or a file in it")
@@ -195,7 +198,7 @@ def build_parser() -> _Parser:
         description="Send the rows that wait in the spool of a sink to its server, when no "
         "recorder uses the spool any more. The spool is removed when all are sent.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     send.add_argument("spool", metavar="SPOOL", help="the folder, such as run-1/samples.nats-spool")
@@ -219,7 +222,7 @@ def build_parser() -> _Parser:
         "acknowledge (a person has seen it), shelve (tell nobody for a time), unshelve, reset (a "
         "latched one). Each change is an event of the recording.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     alarm.add_argument("folder", metavar="RUN", help="the recording's folder, or a file in it")
@@ -249,7 +252,7 @@ def build_parser() -> _Parser:
         description="Send each instrument of a run.toml that has a safe_state that state, now, and "
         "try again until it has taken it. For a service manager, after a run that was killed.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     safe.add_argument("config", metavar="run.toml", help="the run's TOML file")
@@ -268,7 +271,7 @@ def build_parser() -> _Parser:
         description="Poll the instruments of a run.toml and show their values, newest curves "
         "included, in a table. Nothing is written, and no setpoint is sent.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     watch.add_argument("config", metavar="run.toml", help="the run's TOML file")
@@ -313,7 +316,7 @@ def build_parser() -> _Parser:
         description="Check this machine and print, one line for each part, what Penstock uses and"
         " why. If something is missing, the line names the remedy.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
@@ -325,7 +328,7 @@ def build_parser() -> _Parser:
         description="Print a script for a shell, after which the tabulator key completes commands,"
         " options and files (docs/install.md shows where each shell expects it).",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
 

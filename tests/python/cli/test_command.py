@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -40,6 +41,25 @@ def test_the_overview_has_every_command_once_and_fits_the_terminal(
     assert [line for line in lines if len(line) > 50 and "--help" not in line] == [lines[0]]
     for name in names:
         assert any(line.startswith(f"  {name} ") for line in lines)
+
+
+def _with_subcommands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                yield from _with_subcommands(each)
+
+
+def test_every_help_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    wide = {
+        (parser.prog, line)
+        for parser in _with_subcommands(build_parser())
+        for line in parser.format_help().splitlines()
+        if len(line) > 80
+    }
+    assert wide == set()
 
 
 def test_version_is_one_line(penstock: Command) -> None:

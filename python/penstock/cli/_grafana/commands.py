@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from penstock.cli._help import HelpFormatter
 from penstock.cli._interrupts import Interrupts
 
 __all__ = ["add_grafana_command"]
@@ -18,7 +19,7 @@ def add_grafana_command(commands: Any, epilog: str) -> None:
         description="Write a dashboard, provisioning files and a compose file for Grafana, with a "
         "panel for each field of a recording, its unit, and the limits of a run.toml.",
         epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     grafana.add_argument(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from penstock.cli._help import HelpFormatter
 from penstock.cli._interrupts import Interrupts
 
 __all__ = ["add_log_commands"]
@@ -14,7 +15,7 @@ def add_log_commands(commands: Any, epilog: str) -> None:
     """Add ``log check``, ``log salvage`` and ``log tail`` to the subparsers ``commands``."""
     common: dict[str, Any] = {
         "epilog": epilog,
-        "formatter_class": argparse.RawDescriptionHelpFormatter,
+        "formatter_class": HelpFormatter,
         "allow_abbrev": False,
     }
     log = commands.add_parser(
