@@ -407,6 +407,9 @@ int loop_clear(PyObject* self) {
 void loop_dealloc(PyObject* self) {
     LoopObject* loop = self_of(self);
     PyObject_GC_UnTrack(self);
+    if (loop->state != nullptr && loop->state->file_loop == loop) {
+        loop->state->file_loop = nullptr;
+    }
     loop_clear(self);
     free_handle_freelist(loop);
     delete loop->fd_callbacks;

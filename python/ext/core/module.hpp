@@ -4,6 +4,8 @@
 
 namespace penstock::python {
 
+struct LoopObject;
+
 /// What one interpreter's copy of the extension keeps: its types, and the objects of asyncio and
 /// the standard library that the hot paths need. The members are listed in cached_objects.def.
 /// There are no process globals, but for files/mapped_ranges.hpp.
@@ -22,6 +24,7 @@ struct ModuleState {
     PyObject* spare_asyncio_read;
     PyObject* spare_http_wait;
     PyObject* spare_file_step;
+    LoopObject* file_loop;       ///< borrowed; the loop that made the last file operation, or null
     PyObject* spare_ready_value; ///< not tracked by the garbage collector
     long long file_buffer_size;  ///< of files without a size of their own; see set_file_classes
     bool keeps_no_spares;        ///< the module is being cleared
@@ -69,6 +72,7 @@ bool add_http_wait_type(PyObject* module, ModuleState* state);
 bool add_http_request_types(PyObject* module, ModuleState* state);
 bool add_log_search(PyObject* module);
 bool add_folder_listing(PyObject* module);
+bool add_cached_questions(PyObject* module);
 bool add_mapped_file_type(PyObject* module);
 bool add_ready_value_type(PyObject* module, ModuleState* state);
 bool add_returned_value_type(PyObject* module, ModuleState* state);

@@ -6,6 +6,7 @@
 #include "file_objects/file_types.hpp"
 #include "files/file_calls.hpp"
 #include "files/file_time_slice.hpp"
+#include "files/running_engine.hpp"
 #include "shared/cached_opening.hpp"
 
 #include <cerrno>
@@ -70,32 +71,6 @@ private:
     AtOnce attempt(PyObject** result) noexcept;
     bool begin_slowly() noexcept;
 };
-
-/// The running loop's engine, if it is there without a detour. New reference; null otherwise, with
-/// an exception set only for an error.
-Ref running_engine(ModuleState* state) noexcept {
-    // Trio may run beside asyncio in one thread: penstock.files._backend knows which one asks.
-    if (const Ref trio{PyImport_GetModule(state->name_trio)}) {
-        return Ref();
-    }
-    const Ref loop(PyObject_CallNoArgs(state->get_running_loop));
-    if (!loop) {
-        PyErr_Clear();
-        return Ref();
-    }
-    if (PyObject_TypeCheck(loop.get(), state->loop_type) != 0) {
-        return Ref::borrow(as_object(file_engine_of(reinterpret_cast<LoopObject*>(loop.get()))));
-    }
-    const Ref attached(PyObject_GetAttr(loop.get(), state->name_penstock_files));
-    Ref engine(attached ? PyObject_GetAttr(attached.get(), state->name_engine) : nullptr);
-    if (!engine) {
-        PyErr_Clear();
-        return Ref();
-    }
-    const bool usable = Py_IS_TYPE(engine.get(), state->file_engine_type) &&
-                        reinterpret_cast<FileEngineObject*>(engine.get())->io != nullptr;
-    return usable ? std::move(engine) : Ref();
-}
 
 /// Opens the file from the caches. `AtOnce::slow`: the engine must do it.
 AtOnce OpenStepObject::attempt(PyObject** result) noexcept {
@@ -434,18 +409,7 @@ PyObject* set_file_classes(PyObject* module, PyObject* arguments) {
     Py_RETURN_NONE;
 }
 
-/// running_file_engine() -> FileEngine, or None where another one must be found or made
-PyObject* running_file_engine(PyObject* module, PyObject* /*unused*/) {
-    Ref engine = running_engine(state_of_module(module));
-    if (!engine && PyErr_Occurred() != nullptr) {
-        return nullptr;
-    }
-    return engine ? engine.release() : Py_NewRef(Py_None);
-}
-
 PyMethodDef functions[] = {
-    {"running_file_engine", &running_file_engine, METH_NOARGS,
-     "The engine of the running loop of asyncio, or None if it has none yet."},
     {"usual_opening", as_function(&usual_opening), METH_FASTCALL,
      "usual_opening(file, mode, encoding): an Opening that reads a file by its path, or None."},
     {"set_file_classes", &set_file_classes, METH_VARARGS,

@@ -2,6 +2,7 @@
 
 #include "files/file_engine.hpp"
 
+#include "files/cached_questions.hpp"
 #include "files/file_batches.hpp"
 #include "files/file_calls.hpp"
 #include "files/file_memory.hpp"

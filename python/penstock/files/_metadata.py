@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
+from penstock._core import access_now
 from penstock._durable_files import sync_folder as sync_folder_of
 from penstock.files._backend import current_backend
 from penstock.files._in_flight import results_of
@@ -49,8 +50,13 @@ async def access(
         effective_ids: as of ``os.access``.
         follow_symlinks: as of ``os.access``.
     """
+    simple = dir_fd is None and not effective_ids and follow_symlinks
+    if simple and not isinstance(path, int):
+        answer = access_now(path, mode)
+        if answer is not None:
+            return answer
     backend = current_backend()
-    if dir_fd is None and not effective_ids and follow_symlinks and not isinstance(path, int):
+    if simple and not isinstance(path, int):
         if backend.should_yield(_COST_OF_ACCESS):
             await backend.yield_now()
         answer = backend.access_cached(path, mode)

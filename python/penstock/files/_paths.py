@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, AnyStr
 
+from penstock._core import stat_now
 from penstock.files._backend import current_backend
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ async def stat(path: StrOrBytesPath | int, *, follow_symlinks: bool = True) -> o
     Raises:
         OSError: with the path.
     """
-    if isinstance(path, int) and not 0 <= path <= _LARGEST_DESCRIPTOR:
+    if not isinstance(path, int):
+        status = stat_now(path, follow_symlinks)
+        if status is not None:
+            return status
+    elif not 0 <= path <= _LARGEST_DESCRIPTOR:
         return os.stat(path, follow_symlinks=follow_symlinks)  # raises
     return await current_backend().stat(path, follow_symlinks)
 

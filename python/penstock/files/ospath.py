@@ -9,8 +9,8 @@ from functools import wraps
 from os import path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from penstock._core import exists_now, mode_now
 from penstock.files import _paths
-from penstock.files._backend import current_backend
 from penstock.files._on_worker import on_worker
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _question(
     async def call(path: FileDescriptorOrPath) -> bool:
         try:
             if not isinstance(path, int):
-                mode = current_backend().mode_cached(path, follow_symlinks)
+                mode = mode_now(path, follow_symlinks)
                 if mode is not None:
                     return answer(mode)
             elif not follow_symlinks:
@@ -78,7 +78,7 @@ async def exists(path: FileDescriptorOrPath) -> bool:
     """Whether the path leads to a file; it mostly is answered at once."""
     try:
         if not isinstance(path, int):
-            found = current_backend().exists_cached(path, True)
+            found = exists_now(path, True)
             if found is not None:
                 return found
         await _paths.stat(path)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from penstock._core import exists_now, mode_now
 from penstock.files import _paths
 from penstock.files._backend import current_backend
 from penstock.files._file_objects.opening import open as open_file
@@ -101,16 +102,16 @@ class Path(Names):
 
     async def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """Return the status of the file, or of the link itself."""
-        return await current_backend().stat(str(self._path), follow_symlinks)
+        return await _paths.stat(str(self._path), follow_symlinks=follow_symlinks)
 
     async def lstat(self) -> os.stat_result:
         """Return the status; of a symbolic link, the link's own."""
-        return await current_backend().stat(str(self._path), False)
+        return await _paths.stat(str(self._path), follow_symlinks=False)
 
     async def exists(self, *, follow_symlinks: bool = True) -> bool:
         """Whether the path exists."""
         try:
-            found = current_backend().exists_cached(str(self._path), follow_symlinks)
+            found = exists_now(str(self._path), follow_symlinks)
         except ValueError:  # a name that no file can have
             return False
         if found is not None:
@@ -170,9 +171,11 @@ class Path(Names):
     async def _mode(self, follow_symlinks: bool = True) -> int:
         """Return the file's mode, or 0 if it does not exist."""
         try:
-            backend, path = current_backend(), str(self._path)
-            mode = backend.mode_cached(path, follow_symlinks)
-            return (await backend.stat(path, follow_symlinks)).st_mode if mode is None else mode
+            path = str(self._path)
+            mode = mode_now(path, follow_symlinks)
+            if mode is not None:
+                return mode
+            return (await current_backend().stat(path, follow_symlinks)).st_mode
         except OSError as error:
             if _ANY_ERROR or error.errno in _ABSENT:
                 return 0

@@ -1,0 +1,192 @@
+// What is asked about paths, answered from the kernel's caches, without an operation.
+
+#include "files/cached_questions.hpp"
+
+#include "files/file_time_slice.hpp"
+#include "files/running_engine.hpp"
+#include "files/stat_result.hpp"
+#include "shared/cached_opening.hpp"
+
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace penstock::python {
+
+namespace {
+
+/// Whether lookups, which use the effective user, see what access(2) does, which uses the real one.
+bool has_one_identity() noexcept {
+    uid_t user = 0;
+    uid_t effective_user = 0;
+    uid_t saved_user = 0;
+    gid_t group = 0;
+    gid_t effective_group = 0;
+    gid_t saved_group = 0;
+    return ::getresuid(&user, &effective_user, &saved_user) == 0 &&
+           ::getresgid(&group, &effective_group, &saved_group) == 0 && user == effective_user &&
+           group == effective_group;
+}
+
+constexpr long faccessat2_number = 439;
+
+/// 0 or an errno; EAGAIN if it would have to wait.
+int access_from_cache(const char* path, int mode) noexcept {
+    if (!has_one_identity()) {
+        return EAGAIN;
+    }
+    const OwnedDescriptor found(io::open_from_cache(path, O_PATH | O_CLOEXEC));
+    if (found.get() < 0) {
+        const int error = -found.get();
+        return error == EMFILE || error == ENFILE ? EAGAIN : error;
+    }
+    if (mode == F_OK) {
+        return 0;
+    }
+    struct statx status = {};
+    if (!read_local_status(found.get(), status)) {
+        return EAGAIN;
+    }
+    if (::syscall(faccessat2_number, found.get(), "", mode, AT_EMPTY_PATH) == 0) {
+        return 0;
+    }
+    // Before Linux 5.8, and in some sandboxes, only access(2) can say.
+    return errno == EACCES || errno == EROFS ? errno : EAGAIN;
+}
+
+/// Of the loop's time slice, in bytes that could be copied meanwhile: three system calls.
+constexpr std::int64_t cost_of_question = 8192;
+
+/// Whether a question may be answered now. If not, the operation that the caller makes instead
+/// finds that its task should yield.
+bool may_answer(FileEngineObject* engine) noexcept {
+    if (!should_yield(engine, cost_of_question)) {
+        return true;
+    }
+    engine->slice_credit = 0;
+    return false;
+}
+
+PyObject* none_unless_raised() noexcept {
+    return PyErr_Occurred() == nullptr ? Py_NewRef(Py_None) : nullptr;
+}
+
+/// The arguments are (path, follow_symlinks). Returns 0 if there is no such file, otherwise what
+/// `answer` says of the file: -1 if it would have to wait. -1 also for other errors, and with an
+/// exception set.
+template <typename Answer>
+int ask_cache(PyObject* self, PyObject* const* values, Py_ssize_t count, Answer answer) noexcept {
+    auto* engine = reinterpret_cast<FileEngineObject*>(self);
+    PyObject* encoded = nullptr;
+    if (count != 2) {
+        PyErr_Format(PyExc_TypeError, "takes a path and follow_symlinks, not %zd arguments", count);
+        return -1;
+    }
+    if (PyUnicode_FSConverter(values[0], static_cast<void*>(&encoded)) == 0) {
+        return -1;
+    }
+    const Ref path(encoded);
+    // On trio every question is a checkpoint.
+    if (!check_open(engine) || engine->loop == nullptr || !may_answer(engine)) {
+        return -1;
+    }
+    const int follow = values[1] != Py_False ? 0 : O_NOFOLLOW;
+    const OwnedDescriptor found(
+        io::open_from_cache(PyBytes_AS_STRING(path.get()), O_PATH | O_CLOEXEC | follow));
+    if (found.get() < 0) {
+        return found.get() == -ENOENT || found.get() == -ENOTDIR ? 0 : -1;
+    }
+    return answer(found);
+}
+
+/// The status of a file, without an operation. The arguments are those of `ask_cache`.
+PyObject* status_of(PyObject* self, PyObject* const* values, Py_ssize_t count) noexcept {
+    struct statx status = {};
+    const int found = ask_cache(self, values, count, [&](const OwnedDescriptor& file) {
+        return read_local_status(file.get(), status) ? 1 : -1;
+    });
+    if (found > 0) {
+        return make_stat_result(reinterpret_cast<FileEngineObject*>(self)->state, status);
+    }
+    return none_unless_raised();
+}
+
+PyObject* access_now(PyObject* self, PyObject* const* values, Py_ssize_t count) noexcept {
+    auto* engine = reinterpret_cast<FileEngineObject*>(self);
+    if (!check_open(engine)) {
+        return nullptr;
+    }
+    return may_answer(engine) ? engine_access_cached(self, values, count) : Py_NewRef(Py_None);
+}
+
+/// A question to the running loop's engine. None also where that must be found or made.
+template <PyObject* (*question)(PyObject*, PyObject* const*, Py_ssize_t) noexcept>
+PyObject* ask_running(PyObject* module, PyObject* const* values, Py_ssize_t count) noexcept {
+    const Ref engine = running_engine(state_of_module(module));
+    return engine ? question(engine.get(), values, count) : none_unless_raised();
+}
+
+/// running_file_engine() -> FileEngine, or None where another one must be found or made
+PyObject* running_file_engine(PyObject* module, PyObject* /*unused*/) {
+    Ref engine = running_engine(state_of_module(module));
+    return engine ? engine.release() : none_unless_raised();
+}
+
+PyMethodDef functions[] = {
+    {"running_file_engine", &running_file_engine, METH_NOARGS,
+     "The engine of the running loop of asyncio, or None if it has none yet."},
+    {"access_now", as_function(&ask_running<&access_now>), METH_FASTCALL,
+     "access_now(path, mode) -> bool, or None: ask the loop's engine."},
+    {"exists_now", as_function(&ask_running<&engine_exists_cached>), METH_FASTCALL,
+     "exists_now(path, follow_symlinks) -> bool, or None: ask the loop's engine."},
+    {"mode_now", as_function(&ask_running<&engine_mode_cached>), METH_FASTCALL,
+     "mode_now(path, follow_symlinks) -> int, 0 without a file, or None: ask the loop's engine."},
+    {"stat_now", as_function(&ask_running<&status_of>), METH_FASTCALL,
+     "stat_now(path, follow_symlinks) -> os.stat_result, or None: ask the loop's engine."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+} // namespace
+
+PyObject* engine_mode_cached(PyObject* self, PyObject* const* values, Py_ssize_t count) noexcept {
+    const int mode = ask_cache(self, values, count, [](const OwnedDescriptor& found) {
+        struct statx status = {};
+        return read_local_status(found.get(), status) ? static_cast<int>(status.stx_mode) : -1;
+    });
+    return mode >= 0 ? PyLong_FromLong(mode) : none_unless_raised();
+}
+
+PyObject* engine_exists_cached(PyObject* self, PyObject* const* values, Py_ssize_t count) noexcept {
+    const int answer =
+        ask_cache(self, values, count, [](const OwnedDescriptor& /*unused*/) { return 1; });
+    return answer >= 0 ? PyBool_FromLong(answer) : none_unless_raised();
+}
+
+PyObject* engine_access_cached(PyObject* /*self*/, PyObject* const* values,
+                               Py_ssize_t count) noexcept {
+    if (count != 2) {
+        return PyErr_Format(PyExc_TypeError, "access_cached() takes 2 arguments, not %zd", count);
+    }
+    PyObject* encoded = nullptr;
+    if (PyUnicode_FSConverter(values[0], static_cast<void*>(&encoded)) == 0) {
+        return nullptr;
+    }
+    const Ref path(encoded);
+    const long mode = PyLong_AsLong(values[1]);
+    if (mode == -1 && PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    const int error = access_from_cache(PyBytes_AS_STRING(path.get()), static_cast<int>(mode));
+    if (error == EAGAIN) {
+        Py_RETURN_NONE;
+    }
+    return PyBool_FromLong(error == 0 ? 1 : 0);
+}
+
+bool add_cached_questions(PyObject* module) {
+    return PyModule_AddFunctions(module, functions) == 0;
+}
+
+} // namespace penstock::python

@@ -1,0 +1,104 @@
+"""Questions about paths are answered by the engine of the loop that runs in the thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock import files
+from penstock.files import ospath
+
+
+async def _answers(path: str) -> tuple[object, ...]:
+    return (
+        await files.stat(path),
+        await files.stat(path, follow_symlinks=False),
+        await files.access(path, os.R_OK),
+        await files.access(path, os.X_OK),
+        await ospath.exists(path),
+        await ospath.isfile(path),
+        await ospath.islink(path),
+    )
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> tuple[str, tuple[object, ...]]:
+    (tmp_path / "file").write_text("text")
+    path = str(tmp_path / "link")
+    os.symlink("file", path)
+    return path, (os.stat(path), os.lstat(path), True, False, True, True, True)
+
+
+def test_each_thread_asks_the_engine_of_its_own_loop(
+    linked: tuple[str, tuple[object, ...]],
+) -> None:
+    path, expected = linked
+    both = threading.Barrier(2, timeout=20)
+    found: list[tuple[object, ...]] = []
+
+    async def ask() -> None:
+        await files.stat(path)
+        both.wait()  # both loops are known now
+        found.append(await _answers(path))
+        both.wait()
+        found.append(await _answers(path))
+
+    other = threading.Thread(target=penstock.run, args=(ask(),))
+    other.start()
+    penstock.run(ask())
+    other.join()
+    assert found == [expected] * 4
+
+
+def test_a_loop_that_has_ended_is_asked_nothing(
+    linked: tuple[str, tuple[object, ...]],
+) -> None:
+    path, expected = linked
+    assert penstock.run(_answers(path)) == expected
+    assert asyncio.run(_answers(path)) == expected
+    assert penstock.run(_answers(path)) == expected
+    coroutine = files.stat(path)
+    with pytest.raises(RuntimeError, match="running event loop"):
+        coroutine.send(None)
+
+
+def test_a_forked_child_does_not_use_its_parents_loop(
+    linked: tuple[str, tuple[object, ...]],
+) -> None:
+    path, _ = linked
+
+    async def main() -> int:
+        await files.stat(path)
+        child = os.fork()
+        if child == 0:
+            try:
+                await files.stat(path)
+            except RuntimeError:
+                os._exit(7)
+            os._exit(1)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert penstock.run(main()) == 7
+
+
+@pytest.mark.anyio
+async def test_what_no_file_has_is_answered_as_by_os(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("missing", "file/below", "n" * 300, "loop"):
+        path = str(tmp_path / name)
+        if name == "loop":
+            os.symlink("loop", path)
+        with pytest.raises(OSError) as ours:
+            await files.stat(path)
+        with pytest.raises(OSError) as theirs:
+            os.stat(path)
+        assert (ours.value.errno, ours.value.filename) == (theirs.value.errno, path)
+        assert await files.access(path, os.F_OK) is False
+        assert await ospath.exists(path) is False
+    with pytest.raises(ValueError, match="null"):
+        await files.stat("a\0b")
