@@ -27,7 +27,8 @@ def add_query_command(commands: Any, epilog: str) -> None:
     query.add_argument(
         "path",
         metavar="PATH",
-        help="a file, a folder of parts, a folder tree of Parquet files, or a postgresql:// URI",
+        help="a file, a folder of parts, a folder tree of Parquet files, an archive as "
+        "s3://BUCKET/PREFIX, or a postgresql:// URI",
     )
     query.add_argument("sql", metavar="SQL", help="the question, or - to read it from stdin")
     query.add_argument(

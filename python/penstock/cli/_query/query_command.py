@@ -17,10 +17,12 @@ from penstock.cli._interrupts import Interrupts
 from penstock.cli._query.format_names import FORMATS
 from penstock.cli._query.row_formats import WRITERS
 from penstock.cli._recordings.reading import read_parts, warn
+from penstock.record.archives.stores import ArchiveError
 from penstock.record.damage import DamageList
 from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.postgres_parts import is_postgres
 from penstock.record.queries.parquet_files import parquet_files
+from penstock.record.queries.s3_archive import is_bucket, s3_datasets
 from penstock.record.queries.session import QueryError, QuerySession
 
 __all__ = ["run_query"]
@@ -56,6 +58,8 @@ def _run(options: argparse.Namespace) -> int:
         raise CommandError(one_line(error), ExitCode.MISSING_PART) from error
     except QueryError as error:
         raise CommandError(one_line(error), ExitCode.USAGE) from error
+    except ArchiveError as error:
+        raise CommandError(one_line(error), ExitCode.OUTPUT) from error
     except RecordError as error:
         raise CommandError(
             f"{one_line(error)}; penstock verify tells what is damaged, and penstock export copies "
@@ -98,6 +102,13 @@ class _Worker:
 
 
 def _attach(session: QuerySession, options: argparse.Namespace, worker: _Worker) -> None:
+    if is_bucket(options.path):
+        try:
+            datasets = worker.call(partial(s3_datasets, options.path))
+        except ValueError as error:
+            raise CommandError(one_line(error), ExitCode.USAGE) from error
+        worker.call(partial(session.attach_datasets, datasets))
+        return
     if not is_postgres(options.path):
         path = Path(options.path)
         damages = DamageList(strict=False)

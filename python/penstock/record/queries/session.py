@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from penstock.record.archives.stores import ArchiveError
 from penstock.record.arrow import pyarrow_module
 from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.queries.parquet_files import ParquetFiles
@@ -21,6 +22,8 @@ _SAMPLES = "samples"
 _EVENTS = "events"
 _TEXT_PARTITIONS = ("device", "run")
 _ROWS_A_BATCH = 65_536
+# How a status of Arrow says that a file system has failed, also within an error of DuckDB.
+_ARROW_FAILED = "IOError: "
 
 
 class QueryError(RecordError):
@@ -54,6 +57,7 @@ class QuerySession:
     def __init__(self, memory: str | None = None) -> None:
         self._duckdb = duckdb_module()
         pyarrow_module()
+        self._has_datasets = False
         self._database = self._duckdb.connect(
             ":memory:",
             config={
@@ -108,6 +112,20 @@ class QuerySession:
         source = f"SELECT * FROM read_parquet({listed}, {options})"
         self._run(f"CREATE VIEW {ALL_ROWS} AS {source}")
         self._lock(paths)
+
+    def attach_datasets(self, datasets: Sequence[Any]) -> None:
+        """Let DuckDB read data sets of pyarrow, when a query asks for their columns.
+
+        A column that one does not have is null there. One that has another type in another becomes
+        a float if all are numbers, else a text.
+        """
+        self._has_datasets = True
+        names = [f"dataset_{number}" for number in range(len(datasets))]
+        for name, dataset in zip(names, datasets, strict=True):
+            self._database.register(name, dataset)
+        source = " UNION ALL BY NAME ".join(f"SELECT * FROM {name}" for name in names)
+        self._run(f"CREATE VIEW {ALL_ROWS} AS {source}")
+        self._lock([])
 
     def attach_tables(self, tables: Iterable[Any]) -> None:
         """Copy Arrow tables into the session, one after the other.
@@ -166,6 +184,9 @@ class QuerySession:
         # Below the sentence is a picture of the place, which is nothing for one line.
         sentence, _, place = str(error).partition("\n\nLINE ")
         sentence = " ".join(sentence.split()).rstrip(".")
+        _, failed, reason = sentence.partition(_ARROW_FAILED)
+        if failed and self._has_datasets:
+            return ArchiveError(f"the archive cannot be read: {reason}")
         if isinstance(error, self._duckdb.OutOfMemoryException):
             return QueryError(
                 f"the query needs more memory than it may have: {sentence}; raise --memory, or "
