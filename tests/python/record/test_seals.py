@@ -271,6 +271,20 @@ def as_cut(path: Path) -> None:
     path.write_bytes(b"".join(lines[:61] + lines[121:]))
 
 
+def test_an_end_that_nothing_states_is_said_to_be_unseen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.jsonl"
+    write_without_seals(path, 120)
+    unseen = "a missing end cannot be seen either"
+    assert main(["verify", str(path)]) == 0
+    assert unseen not in capsys.readouterr().out
+    # The last line is the one that states the rows.
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-11]))
+    assert main(["verify", str(path)]) == 0
+    assert unseen in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["run.csv", "run.jsonl", "run.sqlite"])
 def test_rows_that_are_missing_are_told_also_without_seals(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]

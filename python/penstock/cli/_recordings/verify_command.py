@@ -93,7 +93,13 @@ def _sealed_as_text(seal: SealFindings) -> list[str]:
         *(f"    unproven: {harmless(remark)}" for remark in seal.remarks),
     ]
     if not seal.sealed:
-        stated = f"; {', then '.join(seal.ended)}, {seal.rows} rows stated" if seal.ended else ""
+        stated = ""
+        if seal.path.suffix in (".csv", ".jsonl"):
+            stated = (
+                "; how many rows it had is stated nowhere, so a missing end cannot be seen either"
+            )
+        if seal.ended:
+            stated = f"; {', then '.join(seal.ended)}, {seal.rows} rows stated"
         return [f"  {name}: not sealed, so changes of values cannot be seen{stated}", *notes]
     if seal.unchanged:
         signed = ", signed" if seal.signed else ""
