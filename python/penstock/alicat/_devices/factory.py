@@ -224,7 +224,7 @@ def settings_for(port: object, serial: SerialSettings | None) -> SerialSettings 
     if isinstance(port, (str, os.PathLike)):
         path = os.fspath(port)
         settings = serial or SerialSettings(path)
-        if port_key(settings.port) != port_key(path):
+        if settings.port != path and port_key(settings.port) != port_key(path):
             raise AlicatConfigurationError(
                 f"the port {path} was given settings for {settings.port}: state the same port twice"
             )

@@ -250,16 +250,14 @@ _ROW = re.compile(rb"([A-Z])\s+M(\d{1,2})(?:\s+(.*))?$")
 # The ninth row ends the table of every numbered firmware; GP counts with one digit, to 8.
 _LAST_ROW = re.compile(rb"[A-Z]\s+M(?:09|8)(?:\s|$)")
 
-_LABELS = {
-    "model": re.compile(r"(?:Model Number|Mdl\.?)\s*(.*)$", re.IGNORECASE),
-    "serial": re.compile(r"(?:Serial Number|Serial No\.?)\s*(.*)$", re.IGNORECASE),
-    "manufactured": re.compile(r"(?:Date Manufactured|Date Mfg\.?)\s*(.*)$", re.IGNORECASE),
-    "calibrated": re.compile(r"(?:Date Calibrated|Date Cal\.?)\s*(.*)$", re.IGNORECASE),
-    "calibrated_by": re.compile(r"(?:Calibrated By|Cal\. By)\s*(.*)$", re.IGNORECASE),
-    "software": re.compile(
-        r"(?:Software Revision|Software Rev\.?|Firmware)\s*(.*)$", re.IGNORECASE
-    ),
-}
+# One pattern for all labels: a row has one, and its name tells which.
+_LABELLED = re.compile(
+    r"(?:(?P<model>Model Number|Mdl\.?)|(?P<serial>Serial Number|Serial No\.?)"
+    r"|(?P<manufactured>Date Manufactured|Date Mfg\.?)|(?P<calibrated>Date Calibrated|Date Cal\.?)"
+    r"|(?P<calibrated_by>Calibrated By|Cal\. By)"
+    r"|(?P<software>Software Revision|Software Rev\.?|Firmware))\s*(?P<rest>.*)$",
+    re.IGNORECASE,
+)
 
 
 def is_manufacturing_row(line: bytes) -> bool:
@@ -295,10 +293,10 @@ def parse_manufacturing_info(lines: Sequence[bytes], unit_id: str) -> Manufactur
         by_code[code] = (match[3] or b"").decode("ascii", "replace").strip()
     found: dict[str, str] = {}
     for text in by_code.values():
-        for name, label in _LABELS.items():
-            labelled = label.match(text)
-            if labelled and labelled[1].strip():
-                found.setdefault(name, labelled[1].strip())
+        labelled = _LABELLED.match(text)
+        if labelled and (rest := labelled["rest"].strip()):
+            name = next(name for name, label in labelled.groupdict().items() if label is not None)
+            found.setdefault(name, rest)
     return ManufacturingInfo(
         unit_id,
         MappingProxyType(by_code),
