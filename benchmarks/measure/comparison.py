@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from benchmarks.measure.contenders import FLOOR, OURS, is_peer
+from benchmarks.measure.contenders import FLOOR, OURS, PYTHON_FLOOR, is_peer
 from benchmarks.measure.plots import Panel
 from benchmarks.measure.rounds import Outcome
 from benchmarks.measure.spread import Spread, paired_ratio, spread
@@ -148,14 +149,15 @@ def metric_table(
         ratio = comparison.ours_to(peer, metric) if peer is not None else None
         return "n/a" if ratio is None else f"{figure(ratio, 2)} {peer}"
 
-    def to_floor(comparison: Comparison[Sample]) -> str:
-        ratio = comparison.ours_to(FLOOR, metric)
+    def to_floor(floor: str, comparison: Comparison[Sample]) -> str:
+        ratio = comparison.ours_to(floor, metric)
         return "n/a" if ratio is None else figure(ratio, 2)
 
     # The ratios come first, so that they are in the first piece of a table that is split.
     ratios = {"penstock / best peer": to_peer}
-    if metric.beside_floor and any(each.samples(FLOOR) for each in comparisons):
-        ratios["penstock / floor"] = to_floor
+    for floor in (FLOOR, PYTHON_FLOOR) if metric.beside_floor else ():
+        if any(each.samples(floor) for each in comparisons):
+            ratios[f"penstock / {floor}"] = partial(to_floor, floor)
     rows = [
         [
             *comparison.labels,

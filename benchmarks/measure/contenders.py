@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 FLOOR = "floor"
+# The floor of what Python costs: receive, call a function of Python, send; see call_floor.py.
+PYTHON_FLOOR = "floor-python"
 OURS = "penstock"
 LOOPS = [OURS, "asyncio", "uvloop", "zloop", "rloop", "blazio", "talyn", "veloxloop", "loopmini"]
 # aiofastnet's transports on these loops.

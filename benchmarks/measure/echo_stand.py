@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import Loaded, Sample, in_turns, run_load, serving, settle
 from benchmarks.measure.comparison import Comparison
-from benchmarks.measure.contenders import FLOOR
+from benchmarks.measure.contenders import FLOOR, PYTHON_FLOOR
 from benchmarks.measure.native import BENCHMARKS
 from benchmarks.measure.page import Say
 from benchmarks.measure.processes import server
@@ -71,9 +71,12 @@ class EchoStand:
     unix: bool = False
 
     def server_command(self, name: str, style: str, *options: str) -> list[str]:
-        """The command of the server called ``name``, the floor or a loop."""
+        """The command of the server called ``name``, a floor or a loop."""
         if name == FLOOR:
             return [str(self.native / "echo_floor"), *options]
+        if name == PYTHON_FLOOR:
+            script = str(BENCHMARKS / "call_floor.py")
+            return [sys.executable, script, "--folder", str(self.native), *options]
         script = str(BENCHMARKS / "echo_server.py")
         return [sys.executable, script, "--loop", name, "--style", style, *options]
 

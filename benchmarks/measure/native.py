@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import shutil
 import subprocess
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,26 @@ class BuildFailed(Exception):
 def build_native(build: Path = BUILD) -> Path:
     """Configure if needed, build what is stale, and return the folder of the programs."""
     _build(build, "-S", str(SOURCE), target="all")
+    _build_python_floor(build)
     return build
+
+
+def python_floor_in(build: Path) -> Path:
+    """Where the extension of the row ``floor-python`` is, for the running Python."""
+    return build / f"python_floor{sysconfig.get_config_var('EXT_SUFFIX')}"
+
+
+def _build_python_floor(build: Path) -> None:
+    """Build it if it is stale. Without a C compiler or Python's headers its row is n/a."""
+    source, target = SOURCE / "python_floor.c", python_floor_in(build)
+    headers = Path(sysconfig.get_path("include"))
+    if shutil.which("cc") is None or not (headers / "Python.h").exists():
+        return
+    with _alone_in(build):
+        if target.exists() and target.stat().st_mtime >= source.stat().st_mtime:
+            return
+        command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+        _run([*command, f"-isystem{headers}", str(source), "-o", str(target)])
 
 
 def build_libraries(build: Path = LIBRARIES_BUILD) -> Path:
@@ -56,9 +76,13 @@ def _build(build: Path, *arguments: str, target: str) -> None:
     configure = ["cmake", "-B", str(build), "-DCMAKE_BUILD_TYPE=Release", *arguments]
     with _alone_in(build):
         for command in (configure, ["cmake", "--build", str(build), "--target", target]):
-            result = subprocess.run(command, capture_output=True, text=True, check=False)
-            if result.returncode != 0:
-                raise BuildFailed(f"{' '.join(command)} failed:\n{result.stdout}{result.stderr}")
+            _run(command)
+
+
+def _run(command: list[str]) -> None:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise BuildFailed(f"{' '.join(command)} failed:\n{result.stdout}{result.stderr}")
 
 
 @contextmanager

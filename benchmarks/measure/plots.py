@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # The same colour for a contender on every page; grey for the floor.
 COLOURS = {
     "floor": "#9aa0a6",
+    "floor-python": "#bdc1c6",
     "penstock": "#0b6e99",
     "uvloop": "#e07a1f",
     "zloop": "#7a5195",

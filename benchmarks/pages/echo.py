@@ -26,7 +26,7 @@ from benchmarks.measure.comparison import (
     own_failures,
 )
 from benchmarks.measure.compilers import SYSTEM
-from benchmarks.measure.contenders import FASTNET_LOOPS, FLOOR, PACKAGES
+from benchmarks.measure.contenders import FASTNET_LOOPS, FLOOR, PACKAGES, PYTHON_FLOOR
 from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.echo_stand import LABELS, Cell, EchoStand
 from benchmarks.measure.machine import describe, machine_facts
@@ -70,7 +70,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     facts = machine_facts(PACKAGES, compiler=SYSTEM)
     shorten_if_quick(options)
     stand = EchoStand(build_native(), cores)
-    contenders = [FLOOR, *options.loops]
+    contenders = [FLOOR, PYTHON_FLOOR, *options.loops]
     comparisons: list[Comparison[Sample]] = []
     syscalls: list[dict[str, float]] = []
     for cell in chosen_cells(options):

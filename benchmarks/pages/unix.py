@@ -14,7 +14,7 @@ from benchmarks.measure.comparison import (
     own_failures,
 )
 from benchmarks.measure.compilers import SYSTEM
-from benchmarks.measure.contenders import FLOOR, PACKAGES
+from benchmarks.measure.contenders import FLOOR, PACKAGES, PYTHON_FLOOR
 from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.echo_stand import LABELS, Cell, EchoStand
 from benchmarks.measure.machine import describe, machine_facts
@@ -49,7 +49,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     facts = machine_facts(PACKAGES, compiler=SYSTEM)
     shorten_if_quick(options)
     stand = EchoStand(build_native(), cores, unix=True)
-    contenders = [FLOOR, *options.loops]
+    contenders = [FLOOR, PYTHON_FLOOR, *options.loops]
     comparisons = [
         stand.compare(Cell(style, size, connections), contenders, options, say)
         for style in options.styles

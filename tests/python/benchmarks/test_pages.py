@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.measure.affinity import children_on
+from benchmarks.measure.affinity import Cores, children_on
+from benchmarks.measure.echo_stand import EchoStand
 from benchmarks.measure.native import build_native
 from benchmarks.measure.processes import run, server
 from benchmarks.measure.publish import DOCUMENTS, between_markers
@@ -69,7 +70,7 @@ def test_echo_measures_every_style_beside_the_floor(
     ]
     loops = own_and_asyncio.split(",")
     for cell in results["cells"]:
-        for name in ("floor", *loops):
+        for name in ("floor", "floor-python", *loops):
             contender = cell["contenders"][name]
             assert len(contender["rounds"]) == 2
             rates = contender["requests_per_second"]
@@ -80,6 +81,7 @@ def test_echo_measures_every_style_beside_the_floor(
             ratios = cell["penstock_to"]
             assert ratios["requests_per_second"]["asyncio"]["median"] > 0
             assert ratios["server_cpu_us_per_request"]["floor"]["median"] > 0
+            assert ratios["server_cpu_us_per_request"]["floor-python"]["median"] > 0
     assert results["machine"]["kernel"] == os.uname().release
     assert "| protocol       | 1 KiB" in printed
 
@@ -127,8 +129,12 @@ def test_udp_measures_both_styles_on_asyncio_beside_the_floor(tmp_path: Path) ->
 
 
 @needs_cmake
-def test_messages_larger_than_the_sockets_buffers_pass_floor_and_client(native: Path) -> None:
-    with server([str(native / "echo_floor")], CORE) as floor:
+@pytest.mark.parametrize("name", ["floor", "floor-python"])
+def test_messages_larger_than_the_sockets_buffers_pass_floor_and_client(
+    native: Path, name: str
+) -> None:
+    stand = EchoStand(native, Cores(CORE, CORE))
+    with server(stand.server_command(name, "protocol"), CORE) as floor:
         client = [str(native / "echo_client"), "--port", floor.ready_line, "--size", str(8 << 20)]
         client += ["--connections", "2", "--warmup", "0", "--requests", "6"]
         figures = json.loads(run(client, CORE, timeout=60))
