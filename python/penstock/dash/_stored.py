@@ -32,14 +32,15 @@ _QUIET_S = 15.0
 class StoredRows:
     """The rows of a recording on disk, each once.
 
-    How many rows of each device were given is the cursor: sealing a part moves rows from the
-    journal to a file, and partitions change the order of devices, but not that of one device.
+    How many rows of each run and device were given is the cursor: sealing a part moves rows from
+    the journal to a file, and partitions change the order of devices, but not that of one device.
+    Two recorders of one folder write at the same time, so the rows of one run follow no other's.
     Rejected: the time of the last row, which is not unique and steps with the wall clock.
     """
 
     def __init__(self, recording: StoredRecording) -> None:
         self._recording = recording
-        self._seen: dict[str, int] = {}
+        self._seen: dict[object, dict[str, int]] = {}
         self._mark: object = None
 
     def changed(self) -> bool:
@@ -57,16 +58,17 @@ class StoredRows:
             RecordError: the recording cannot be read.
         """
         self._mark = _mark_of(self._recording.path)
-        skip = dict(self._seen)
+        left = {run: dict(counts) for run, counts in self._seen.items()}
         for part in self._recording.pieces():
             rows = RecordedRows(part.table)
-            counts = rows.counts()
+            run = part.metadata.get("run_id")
+            skip, seen = left.get(run, {}), self._seen.setdefault(run, {})
             new = rows.without_first(skip) if skip else part.table
-            for name, count in counts.items():
+            for name, count in rows.counts().items():
                 skipped = min(count, skip.get(name, 0))
                 if skipped:
                     skip[name] -= skipped
-                self._seen[name] = self._seen.get(name, 0) + count - skipped
+                seen[name] = seen.get(name, 0) + count - skipped
             if new.num_rows:
                 yield new
 

@@ -76,6 +76,33 @@ async def test_each_row_of_a_growing_recording_is_given_once(kind: str, tmp_path
     assert counted(rows) == {}
 
 
+async def test_each_row_of_two_recorders_in_one_folder_is_given_once(tmp_path: Path) -> None:
+    def rows_of(run: str, seconds: float, device: str) -> SampleBatch:
+        note = sample("", seconds, event="note", message=f"{run} at {seconds}")
+        schema = RecordSchema(FIELDS, json.dumps({"run_id": run}))
+        return SampleBatch.from_samples([note, *wave(device, 10, begin=seconds)], schema)
+
+    def given(rows: StoredRows) -> list[str]:
+        tables = [table.filter(table["event"].is_valid()) for table in rows.new_tables()]
+        return [text for table in tables for text in table["message"].to_pylist()]
+
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    async with (
+        CsvSink(tmp_path / "one" / "run.csv", loss_rows=0) as one,
+        CsvSink(tmp_path / "two" / "run.csv", loss_rows=0) as two,
+    ):
+        await one.write_batch(rows_of("one", 0, "argon"))
+        await two.write_batch(rows_of("two", 1, "argon"))
+        rows = StoredRows(penstock.record.open(tmp_path))
+        assert given(rows) == ["one at 0", "two at 1"]
+        await one.write_batch(rows_of("one", 2, "argon"))
+        assert given(rows) == ["one at 2"]
+        await two.write_batch(rows_of("two", 3, "argon"))
+        assert counted(rows) == {"argon": 10}
+        assert counted(rows) == {}
+
+
 async def test_a_board_follows_a_recording(tmp_path: Path) -> None:
     board = Board("run")
     async with CsvSink(tmp_path / "run.csv", loss_rows=0) as sink:
