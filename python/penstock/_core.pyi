@@ -223,10 +223,16 @@ class SerialReader:
     """The receiving side of an open tty on a loop; borrows the descriptor."""
 
     def __init__(self, loop: LoopCore, fd: int) -> None: ...
-    def receive(self, size: int, /) -> Coroutine[Any, Any, bytes] | None:
+    def receive(self, size: int, /) -> Coroutine[Any, Any, bytes | None] | None:
         """An awaitable of up to so many bytes, b"" at a hang-up; None where no loop runs."""
 
     def receive_into(self, buffer: memoryview, /) -> Coroutine[Any, Any, int] | None: ...
+    def expire(self) -> None:
+        """End the wait of a receive: it returns what has come until then, or None."""
+
+    def input_waiting(self) -> int:
+        """The number of bytes that can be received without waiting."""
+
     def take_unread(self) -> bytes:
         """What was read for a receive that was cancelled before it could return it."""
 

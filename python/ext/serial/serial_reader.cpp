@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <new>
 
 #include <structmember.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace penstock::python {
@@ -55,16 +57,22 @@ void store_unread(SerialReadObject* read) noexcept {
     Py_XSETREF(read->reader->unread, bytes.release());
 }
 
-/// False with an exception set when the port or the loop is closed.
-bool may_read(SerialReaderObject* reader) noexcept {
-    if (reader->closed_error == nullptr) {
-        return check_open(reader->loop);
-    }
+/// Raises the exception of a closed port.
+std::nullptr_t raise_closed(SerialReaderObject* reader) noexcept {
     const Ref make_error = Ref::borrow(reader->closed_error);
     const Ref error(PyObject_CallNoArgs(make_error.get()));
     if (error) {
         raise_given(error.get());
     }
+    return nullptr;
+}
+
+/// False with an exception set when the port or the loop is closed.
+bool may_read(SerialReaderObject* reader) noexcept {
+    if (reader->closed_error == nullptr) {
+        return check_open(reader->loop);
+    }
+    raise_closed(reader);
     return false;
 }
 
@@ -145,6 +153,10 @@ PySendResult SerialReadObject::advance(bool /*first*/, PyObject* /*value*/,
     stop_waiting(this);
     Ref received;
     const Outcome outcome = attempt(this, received);
+    if (outcome == Outcome::blocked && woken && reader->expired) {
+        *result = Py_NewRef(Py_None);
+        return PYGEN_RETURN;
+    }
     if (outcome == Outcome::blocked && wait_until_readable(this)) {
         *result = Py_NewRef(as_object(waiter));
         return PYGEN_NEXT;
@@ -187,6 +199,7 @@ bool runs_here(const SerialReaderObject* reader) noexcept {
 SerialReadObject* make_read(SerialReaderObject* reader) noexcept {
     auto* read = PyObject_GC_New(SerialReadObject, reader->loop->state->serial_read_type);
     if (read != nullptr) {
+        reader->expired = false;
         read->reader = reinterpret_cast<SerialReaderObject*>(Py_NewRef(as_object(reader)));
         read->waiter = nullptr;
         read->held = nullptr;
@@ -228,6 +241,27 @@ PyObject* receive_into(PyObject* self, PyObject* argument) {
         return nullptr;
     }
     return as_object(read);
+}
+
+PyObject* expire(PyObject* self, PyObject* /*unused*/) {
+    SerialReaderObject* reader = reader_of(self);
+    if (reader->closed_error == nullptr && !reader->loop->closed) {
+        reader->expired = true;
+        wake_all(reader->loop, Direction::read, place_of(reader));
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* input_waiting(PyObject* self, PyObject* /*unused*/) {
+    SerialReaderObject* reader = reader_of(self);
+    if (reader->closed_error != nullptr) {
+        return raise_closed(reader);
+    }
+    int count = 0;
+    if (::ioctl(reader->fd, FIONREAD, &count) != 0) {
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return PyLong_FromLong(count);
 }
 
 PyObject* take_unread(PyObject* self, PyObject* /*unused*/) {
@@ -302,6 +336,10 @@ PyMethodDef reader_methods[] = {
      "An awaitable of up to `size` bytes; b'' at a hang-up. None if its loop does not run here."},
     {"receive_into", &receive_into, METH_O,
      "An awaitable of the number of bytes put into a writable buffer; otherwise as receive()."},
+    {"expire", &expire, METH_NOARGS,
+     "End the wait of a receive: it returns what has come until then, or None."},
+    {"input_waiting", &input_waiting, METH_NOARGS,
+     "The number of bytes that can be received without waiting."},
     {"take_unread", &take_unread, METH_NOARGS, "Take the bytes that a cancelled receive had read."},
     {"close", &close_reader, METH_O,
      "Forget the descriptor. Waiting and later receives raise what the callable returns."},

@@ -120,7 +120,8 @@ class ByteStreamTransport:
         stream: Anything with ``send``, ``receive`` and ``aclose``. If it has ``input_waiting()``,
             as serial ports do, the client uses it to detect unsolicited bytes before the next
             command. If it has ``send_nowait(data)``, the client uses that too: it sends what needs
-            no waiting and returns the number of bytes.
+            no waiting and returns the number of bytes. If it has ``receive_by(deadline,
+            max_bytes)``, as serial ports do, answers need no cancel scope.
         label: The name to use in errors.
         baudrate: Bits a second on the wire, if the stream ends in one.
     """
@@ -135,6 +136,10 @@ class ByteStreamTransport:
         self.send: Callable[[bytes], Coroutine[Any, Any, None]] = stream.send
         self.receive: _Receive = stream.receive
         self.send_nowait: Callable[[bytes], int] = getattr(stream, "send_nowait", takes_nothing)
+        #: ``receive_by`` of the stream, or None.
+        self.receive_by: Callable[[float, int], Coroutine[Any, Any, bytes]] | None = getattr(
+            stream, "receive_by", None
+        )
         waiting: Callable[[], int] | None = getattr(stream, "input_waiting", None)
         self.input_waiting: Callable[[], int | None] = waiting or _unknown
 

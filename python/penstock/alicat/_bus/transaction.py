@@ -48,7 +48,6 @@ class Transactions:
         self._wire = wire
         self._waiting = waiting
         self._counts = counts
-        self._alarm = waiting.alarm()
         self.outstanding = OutstandingReplies(
             wire, counts, self.transact, default_timeout=default_timeout, window=late_reply_window
         )
@@ -87,7 +86,7 @@ class Transactions:
         older: AlicatProtocolError | None = None
         if not wire.usable:
             raise wire.lost(None)
-        alarm = self._alarm
+        now = self._waiting.now
         was_in_debt = outstanding.begin(unit, letterless=letterless)
         requested_unix_ns = time_ns()
         requested_ns = monotonic_ns()
@@ -95,50 +94,57 @@ class Transactions:
             # A port nearly always accepts a command at once. The following work is then done while
             # the instrument answers.
             taken = wire.send_nowait(command)
-            scope = self._waiting.scope()
-            with scope:
-                if taken < len(command):
-                    # The port gets more time than the instrument: a timeout here counts as a lost
-                    # connection, and a busy machine may be late for a moment.
-                    await wire.put(command[taken:], timeout + _SENDING_GRACE_S)
-                allowed = timeout + wire.timing.answer(command)
-                silence = allowed if gap is None else gap
-                alarm.set(scope, allowed)
-                table_ends_at: float | None = None
-                while True:
-                    line = lines.next_line()
-                    while line is None:
-                        chunk = await wire.receive(CHUNK)
-                        if table_ends_at is not None:
-                            # A row may take longer than the silence that ends a table.
-                            alarm.set(scope, min(silence, table_ends_at - monotonic()))
-                        line = lines.take(chunk)
-                    received_ns = monotonic_ns()
-                    received_unix_ns = time_ns()
-                    try:
-                        value = decode(line)
-                    except AnotherRowError:
-                        if table_ends_at is None:
-                            table_ends_at = monotonic() + wire.timing.table
-                            alarm.set(scope, silence)
-                        continue
-                    except AlicatProtocolError as error:
-                        kind = outstanding.place(line, command, error, unmistakable, was_in_debt)
-                        if kind is StrayLine.REFUSAL:
-                            if outstanding.may_lack_its_first_byte(line, error):
-                                raise self._cut_line(line, unit) from error
-                            raise
-                        if kind is StrayLine.UNKNOWN:
-                            unknown = error
-                        else:
-                            older = error
-                        self._counts.discarded += 1
-                        continue
-                    outstanding.acquit(unit)
-                    self._counts.exchanges += 1
-                    return Exchange(
-                        value, requested_ns, requested_unix_ns, received_ns, received_unix_ns
-                    )
+            if taken < len(command):
+                # The port gets more time than the instrument: a timeout here counts as a lost
+                # connection, and a busy machine may be late for a moment.
+                await wire.put(command[taken:], timeout + _SENDING_GRACE_S)
+            allowed = timeout + wire.timing.answer(command)
+            silence = allowed if gap is None else gap
+            ends_at = now() + allowed
+            table_ends_at: float | None = None
+            while True:
+                line = lines.next_line()
+                while line is None:
+                    chunk = await wire.receive_by(ends_at, CHUNK)
+                    if not chunk:
+                        break
+                    if table_ends_at is not None:
+                        # A row may take longer than the silence that ends a table.
+                        ends_at = min(now() + silence, table_ends_at)
+                    line = lines.take(chunk)
+                    # A line that is never silent must not keep this waiting.
+                    if line is None and now() >= ends_at:
+                        break
+                if line is None:
+                    break  # too late
+                received_ns = monotonic_ns()
+                received_unix_ns = time_ns()
+                try:
+                    value = decode(line)
+                except AnotherRowError:
+                    if table_ends_at is None:
+                        table_ends_at = now() + wire.timing.table
+                        ends_at = now() + silence
+                    continue
+                except AlicatProtocolError as error:
+                    kind = outstanding.place(line, command, error, unmistakable, was_in_debt)
+                    if kind is StrayLine.REFUSAL:
+                        if outstanding.may_lack_its_first_byte(line, error):
+                            raise self._cut_line(line, unit) from error
+                        raise
+                    if kind is StrayLine.UNKNOWN:
+                        unknown = error
+                    else:
+                        older = error
+                    self._counts.discarded += 1
+                    if now() >= ends_at:
+                        break
+                    continue
+                outstanding.acquit(unit)
+                self._counts.exchanges += 1
+                return Exchange(
+                    value, requested_ns, requested_unix_ns, received_ns, received_unix_ns
+                )
         except AlicatProtocolError as error:
             self._counts.malformed += 1
             wire.last_byte_at = monotonic()
@@ -151,8 +157,6 @@ class Transactions:
         except BaseException:
             wire.last_byte_at = monotonic()  # the answer may be on the line at this moment
             raise
-        finally:
-            alarm.off()
         self._counts.timeouts += 1
         if len(lines):
             wire.last_byte_at = monotonic()  # it has begun to answer

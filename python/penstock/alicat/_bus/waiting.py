@@ -20,6 +20,8 @@ from typing import Any, Protocol, TypeVar
 import anyio
 import anyio.lowlevel
 
+from penstock._lasting_timer import LastingTimer
+
 __all__ = ["ANYIO", "Alarm", "Event", "Scope", "Waiting"]
 
 T = TypeVar("T")
@@ -109,54 +111,31 @@ def _asyncio_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class _LoopAlarm:
-    """One timer for all deadlines of an asyncio loop.
+    """Deadlines by one timer of an asyncio loop. On trio, scopes keep deadlines themselves."""
 
-    An answer removes nearly every deadline before it has passed. A timer for each, created and
-    cancelled, costs as much as the rest of a question. So the timer stays unchanged when a later
-    deadline is set, and checks the deadline in force when it fires. On trio, scopes keep deadlines
-    themselves.
-    """
-
-    __slots__ = ("_deadline", "_loop", "_rings_at", "_scope", "_timer")
+    __slots__ = ("_scope", "_timer")
 
     def __init__(self) -> None:
         self._scope: Scope | None = None
-        self._deadline = math.inf
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._rings_at = math.inf
+        self._timer: LastingTimer | None = None
 
     def set(self, scope: Scope, seconds: float) -> None:
         loop = _asyncio_loop()
         if loop is None:
             scope.deadline = anyio.current_time() + seconds
             return
+        if self._timer is None or self._timer.loop is not loop:
+            self._timer = LastingTimer(loop, self._ring)
         self._scope = scope
-        self._deadline = deadline = loop.time() + seconds
-        if deadline < self._rings_at or loop is not self._loop:
-            self._arm(loop)
+        self._timer.set(loop.time() + seconds)
 
     def off(self) -> None:
         self._scope = None
 
-    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._loop = loop
-        self._rings_at = self._deadline
-        self._timer = loop.call_at(self._deadline, self._ring, loop)
-
-    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._timer = None
-        self._rings_at = math.inf
-        scope = self._scope
-        if scope is None:
-            return
-        if loop.time() < self._deadline:
-            self._arm(loop)
-            return
-        self._scope = None
-        scope.cancel()
+    def _ring(self) -> None:
+        scope, self._scope = self._scope, None
+        if scope is not None:
+            scope.cancel()
 
 
 class _AnyioWaiting:

@@ -188,6 +188,9 @@ CHUNK = 4096
 _SENDING_S = 1.0
 
 
+_ReceiveBy = Callable[[float, int], Awaitable[bytes]]
+
+
 class Wire:
     """A transport with its line buffer, for one connection.
 
@@ -207,6 +210,8 @@ class Wire:
         self.send = transport.send
         self.send_nowait = getattr(transport, "send_nowait", takes_nothing)
         self.receive = transport.receive
+        receive_by = getattr(transport, "receive_by", None)
+        self.receive_by: _ReceiveBy = receive_by or self._receive_in_scope
         self.lines = LineBuffer()
         self.timing = timing_for(
             transport.baudrate, over_tcp=is_raw_tcp(transport.label), idle=idle_timeout
@@ -216,6 +221,7 @@ class Wire:
         self.closed = False
         self._input_waiting = transport.input_waiting
         self._waiting = waiting
+        self._alarm = waiting.alarm()
         self._counts = counts
         self._reopens = reopens
 
@@ -297,9 +303,18 @@ class Wire:
 
     async def receive_within(self, seconds: float) -> bytes:
         """What comes first within so many seconds; empty where nothing does."""
+        return await self.receive_by(self._waiting.now() + seconds, CHUNK)
+
+    async def _receive_in_scope(self, deadline: float, max_bytes: int) -> bytes:
+        """The ``receive_by`` of a transport that has none."""
         chunk = b""
-        with self._waiting.scope(deadline=self._waiting.now() + seconds):
-            chunk = await self.receive(CHUNK)
+        scope, alarm = self._waiting.scope(), self._alarm
+        try:
+            with scope:
+                alarm.set(scope, deadline - self._waiting.now())
+                chunk = await self.receive(max_bytes)
+        finally:
+            alarm.off()
         return chunk
 
     def discard(self) -> None:

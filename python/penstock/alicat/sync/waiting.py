@@ -239,6 +239,18 @@ class BlockingTransport:
         except TimeoutError:
             raise DeadlinePassedError(scope) from None
 
+    async def receive_by(self, deadline: float, max_bytes: int = 65536) -> bytes:
+        """Wait for bytes until ``deadline``; empty when it has passed."""
+        scope = BLOCKING.nearest()
+        outer = math.inf if scope is None else scope.deadline
+        try:
+            seconds = max(0.0, min(deadline, outer) - BLOCKING.now())
+            return self._port.receive(max_bytes, timeout=seconds)
+        except TimeoutError:
+            if scope is not None and outer < deadline:
+                raise DeadlinePassedError(scope) from None
+            return b""
+
     def input_waiting(self) -> int:
         """Bytes that :meth:`receive` would return at once."""
         return self._port.input_waiting()

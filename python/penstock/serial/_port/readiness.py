@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import anyio
 import anyio.lowlevel
 
+from penstock._lasting_timer import LastingTimer
 from penstock.serial.exceptions import UnsupportedAsyncBackendError
 
 if TYPE_CHECKING:
@@ -42,14 +43,20 @@ class Readiness(Protocol):
     """Waits for one descriptor; at most one reader and one writer at a time."""
 
     checkpoint: Callable[[], Awaitable[None]]
+    deadline: LastingTimer | None
+    """Ends the wait of a receive; None where only a cancel scope can."""
 
     def is_current(self) -> bool:
         """Return whether this object belongs to the running event loop."""
 
-    async def read(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T:
+    def expire_by(self, reader: SerialReader) -> None:
+        """Let the deadline end the waits of ``reader``, which receives instead of this object."""
+
+    async def read(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T | None:
         """Return ``attempt``'s result once it no longer raises BlockingIOError.
 
-        If the task is cancelled after the attempt has succeeded, ``keep`` gets the result.
+        If the task is cancelled after the attempt has succeeded, ``keep`` gets the result. Returns
+        None when the deadline has passed.
         """
 
     async def write(self, write: Callable[[memoryview], int], data: memoryview) -> None:
@@ -94,6 +101,7 @@ class AsyncioReadiness:
         self._fd = fd
         self._loop = loop
         self.checkpoint: Callable[[], Awaitable[None]] = partial(asyncio.sleep, 0)
+        self.deadline: LastingTimer | None = LastingTimer(loop, self._expire)
         self._registered = False
         self._reader: asyncio.Future[Any] | None = None
         self._discarded: asyncio.Future[Any] | None = None
@@ -105,22 +113,26 @@ class AsyncioReadiness:
     def is_current(self) -> bool:
         return asyncio.get_running_loop() is self._loop
 
-    async def read(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T:
+    def expire_by(self, reader: SerialReader) -> None:
+        self.deadline = LastingTimer(self._loop, reader.expire)
+
+    async def read(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T | None:
         if not self._registered:
             try:
                 self._loop.add_reader(self._fd, self._on_readable)
             except NotImplementedError as exc:
                 raise _cannot_wait(self._loop) from exc
             self._registered = True
-        waiting: asyncio.Future[T] = self._loop.create_future()
+        waiting: asyncio.Future[T | None] = self._loop.create_future()
         self._reader = waiting
         self._attempt = attempt
         try:
             return await waiting
         except asyncio.CancelledError:
-            has_result = waiting.done() and not waiting.cancelled() and waiting.exception() is None
-            if has_result and waiting is not self._discarded:
-                keep(waiting.result())
+            has_ended = waiting.done() and not waiting.cancelled() and waiting.exception() is None
+            result = waiting.result() if has_ended else None
+            if result is not None and waiting is not self._discarded:
+                keep(result)
             raise
         finally:
             self._reader = self._discarded = None
@@ -139,6 +151,10 @@ class AsyncioReadiness:
             waiting.set_exception(exc)
         else:
             waiting.set_result(result)
+
+    def _expire(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
 
     def discard_read(self) -> None:
         if self._reader is not None and self._reader.done():
@@ -192,6 +208,8 @@ class AsyncioReadiness:
     def close(self, reason: Callable[[], BaseException]) -> None:
         if self._loop.is_closed():
             return
+        if self.deadline is not None:
+            self.deadline.cancel()
         self._unregister()
         futures = [self._reader, self._writer]
         if self._writer is not None:
@@ -222,11 +240,15 @@ class AnyioReadiness:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self.checkpoint: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+        self.deadline: LastingTimer | None = None
 
     def is_current(self) -> bool:
         return True
 
-    async def read(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T:
+    def expire_by(self, reader: SerialReader) -> None:
+        """Never called: the reader is of an asyncio loop."""
+
+    async def read(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T | None:
         while True:
             await anyio.wait_readable(self._fd)
             try:

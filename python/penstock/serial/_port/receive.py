@@ -111,6 +111,36 @@ class ReceiveHalf(PortState):
         finally:
             self._receiving = False
 
+    async def receive_by(self, deadline: float, max_bytes: int = LARGEST_READ) -> bytes:
+        """Receive as :meth:`receive`, or return ``b""`` if nothing comes until ``deadline``.
+
+        For programs that ask and wait for an answer: on asyncio's loops it costs no cancel scope,
+        and no timer for each call. Neither a deadline nor a cancellation loses a byte.
+
+        Args:
+            deadline: A time of :func:`anyio.current_time`, in seconds.
+            max_bytes: At most so many.
+        """
+        if self._closed:
+            self._refuse()
+        timer = self._waiting_room().deadline
+        if timer is None or self._marking:
+            data = b""
+            with anyio.CancelScope(deadline=deadline):
+                data = await self.receive(max_bytes)
+            return data
+        if max_bytes.__class__ is not int or max_bytes < 1:
+            max_bytes = byte_count("max_bytes", max_bytes)
+        if self._receiving:
+            raise anyio.BusyResourceError("receiving from")
+        self._receiving = True
+        timer.set(deadline)
+        try:
+            return await self._receive_raw(max_bytes)
+        finally:
+            timer.off()
+            self._receiving = False
+
     async def receive_into(self, buffer: bytearray | memoryview) -> int:
         """Receive into ``buffer`` and return the count, 1 to its length; else as :meth:`receive`.
 
@@ -133,9 +163,11 @@ class ReceiveHalf(PortState):
             reader = self._reader
             pending = reader.receive_into(view) if reader is not None else None
             if pending is None:
-                return await self._attempt(
+                received = await self._attempt(
                     partial(self._readinto, view), lambda count: self._keep(bytes(view[:count]))
                 )
+                assert received is not None  # no deadline
+                return received
             try:
                 count = await pending
             except BaseException as exc:
@@ -240,7 +272,7 @@ class ReceiveHalf(PortState):
         """Return how many bytes can be received without waiting."""
         self._check_usable()
         try:
-            return self._device.input_waiting() + len(self._kept)
+            return self._count_waiting() + len(self._kept)
         except (OSError, anyio.ClosedResourceError):
             # Only now: a context manager takes longer than the call, which instruments' clients
             # make before every question.
@@ -284,16 +316,19 @@ class ReceiveHalf(PortState):
         reader = self._reader
         pending = reader.receive(size) if reader is not None else None
         if pending is None:
-            return await self._attempt(partial(self._read, size), self._keep)
+            return await self._attempt(partial(self._read, size), self._keep) or b""
         try:
-            data = await pending
+            received = await pending
         except BaseException as exc:
             self._end_native(exc, resets)
-        if not data:
+        if received is None:
+            return b""
+        if not received:
             self._fail_disconnected()
-        return data
+        return received
 
-    async def _attempt(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T:
+    async def _attempt(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T | None:
+        """Return the attempt's result, None when the deadline has passed."""
         if self._answer_is_due and self.take_expectation():
             return await self._park(attempt, keep)
         # The system call first: if data waits, it is the only one.
@@ -311,14 +346,14 @@ class ReceiveHalf(PortState):
         await self._yield_turn(result, keep)
         return result
 
-    async def _park(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T:
+    async def _park(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T | None:
         try:
             result = await self._waiting_room().read(attempt, keep)
         except anyio.ClosedResourceError as exc:
             self._fail_closed(exc)
         except OSError as exc:
             self._fail(exc)
-        if not result:
+        if not result and result is not None:
             self._fail_disconnected()
         return result
 

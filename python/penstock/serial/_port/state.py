@@ -13,6 +13,7 @@ from anyio.streams.file import FileStreamAttribute
 from penstock.serial._devices.backend import SerialBackend
 from penstock.serial._port.readiness import Readiness, native_reader, readiness_for
 from penstock.serial._port.waiter import EventLoopWaiter, Waiter
+from penstock.serial._tty.device import TtyDevice
 from penstock.serial._tty.driver_modes import software_mode
 from penstock.serial._values import PortInfo, SerialCapabilities, SerialStreamAttribute
 from penstock.serial.config import SerialConfig
@@ -101,6 +102,7 @@ class PortState(PortFacts):
         self._read = self._device.read
         self._readinto = self._device.readinto
         self._write = self._device.write
+        self._count_waiting: Callable[[], int] = self._device.input_waiting
 
     @property
     def is_open(self) -> bool:
@@ -131,7 +133,12 @@ class PortState(PortFacts):
             readiness = self._readiness = readiness_for(fd)
             self._yield = readiness.checkpoint
             if self._device.is_plain_descriptor:
-                self._reader = native_reader(fd)
+                self._reader = reader = native_reader(fd)
+                if reader is not None:
+                    readiness.expire_by(reader)
+                    # A socket's count also tells that the connection has ended.
+                    if isinstance(self._device, TtyDevice):
+                        self._count_waiting = reader.input_waiting
         return readiness
 
     def expect_answer(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, Self, TypeVar, overload
 import anyio
 from anyio import TypedAttributeProvider
 
+from penstock._lasting_timer import LastingTimer
 from penstock.serial._blocking import (
     FOREVER,
     BlockingDevice,
@@ -92,6 +93,10 @@ class _BlockingReadiness:
         self.read_deadline = FOREVER
         self.write_deadline = FOREVER
         self.checkpoint: Callable[[], Awaitable[None]] = _no_checkpoint
+        self.deadline: LastingTimer | None = None
+
+    def expire_by(self, reader: object) -> None:
+        """Never called: the reader is of an event loop."""
 
     def is_current(self) -> bool:
         return True
