@@ -29,6 +29,7 @@ __all__ = ["write_netcdf"]
 
 _CHUNK_ROWS = 16_384
 _SLICE_ROWS = 65_536
+_MOST_WAITING = 32 << 20
 _EPOCH = "microseconds since 1970-01-01 00:00:00"
 _NO_INTEGER = -(2**63)
 _NO_TRUTH = -1
@@ -55,7 +56,7 @@ def write_netcdf(tables: Iterable[Any], schema: Any, file: Any) -> None:
     """
     try:
         # h5netcdf writes by h5py, and since 1.8 does not require it.
-        importlib.import_module("h5py")
+        h5py = importlib.import_module("h5py")
         library = importlib.import_module("h5netcdf")
     except ImportError as error:
         raise SinkDependencyError(
@@ -63,15 +64,21 @@ def write_netcdf(tables: Iterable[Any], schema: Any, file: Any) -> None:
             "pip install 'penstock[netcdf]'"
         ) from error
     # By its descriptor: the file has no name yet, and HDF5 also reads what it has written.
-    with library.File(f"/proc/self/fd/{file.fileno()}", "w") as root:
-        _NetcdfFile(root, schema).write(tables)
+    path = f"/proc/self/fd/{file.fileno()}"
+    # Whole chunks are written, which need no cache; HDF5 has one a variable, of 1 MiB.
+    with (
+        h5py.File(path, "w", track_order=True, rdcc_nbytes=0) as inside,
+        library.File(inside, "w") as root,
+    ):
+        _NetcdfFile(root, inside, schema).write(tables)
 
 
 class _NetcdfFile:
     """The groups of a file that is being written."""
 
-    def __init__(self, root: Any, schema: Any) -> None:
+    def __init__(self, root: Any, inside: Any, schema: Any) -> None:
         self._root = root
+        self._inside = inside
         self._schema = schema
         self._units = units_of(schema)
         self._groups: dict[str, _Group] = {}
@@ -88,6 +95,13 @@ class _NetcdfFile:
         for table in tables:
             for start in range(0, table.num_rows, _SLICE_ROWS):
                 self._write_rows(table.slice(start, _SLICE_ROWS))
+                if sum(group.waiting_bytes for group in self._groups.values()) > _MOST_WAITING:
+                    self._write_all()
+        self._write_all()
+
+    def _write_all(self) -> None:
+        for group in self._groups.values():
+            group.write_all()
 
     def _write_rows(self, rows: Any) -> None:
         pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
@@ -109,7 +123,7 @@ class _NetcdfFile:
         found = self._groups.get(name)
         if found is None:
             place = self._root if not name else self._root.create_group(name)
-            found = self._groups[name] = _Group(place, self._units, device)
+            found = self._groups[name] = _Group(place, self._inside, self._units, device)
             self._names[name] = device or ""
             if device is not None:
                 place.attrs["device"] = _characters(device)
@@ -125,10 +139,21 @@ class _NetcdfFile:
 
 
 class _Group:
-    """The variables of one device."""
+    """The variables of one device.
 
-    def __init__(self, place: Any, units: Mapping[str, Any], device: str | None) -> None:
+    Attributes:
+        waiting_bytes: of rows that wait for others, until they fill a chunk of each variable. A
+            chunk that is written twice is compressed twice.
+    """
+
+    def __init__(
+        self, place: Any, inside: Any, units: Mapping[str, Any], device: str | None
+    ) -> None:
+        self.waiting_bytes = 0
+        self._waiting: list[Any] = []
+        self._waiting_rows = 0
         self._place = place
+        self._inside = inside
         self._units = units
         self._device = device
         self._rows = 0
@@ -137,6 +162,26 @@ class _Group:
         place.dimensions["row"] = None
 
     def append(self, rows: Any) -> None:
+        """Let rows wait, and write what fills chunks."""
+        self._waiting.append(rows)
+        self._waiting_rows += rows.num_rows
+        self.waiting_bytes += rows.nbytes
+        if self._waiting_rows >= _CHUNK_ROWS:
+            table = pyarrow_module().concat_tables(self._waiting)
+            # Others may have been written before they filled one.
+            whole = (self._rows + self._waiting_rows) // _CHUNK_ROWS * _CHUNK_ROWS - self._rows
+            self._write(table.slice(0, whole))
+            rest = table.slice(whole).combine_chunks()
+            self._waiting, self._waiting_rows = [rest], rest.num_rows
+            self.waiting_bytes = rest.nbytes
+
+    def write_all(self) -> None:
+        """Write also what does not fill a chunk."""
+        if self._waiting_rows:
+            self._write(pyarrow_module().concat_tables(self._waiting))
+        self._waiting, self._waiting_rows, self.waiting_bytes = [], 0, 0
+
+    def _write(self, rows: Any) -> None:
         pa, numpy = pyarrow_module(), importlib.import_module("numpy")
         begin, end = self._rows, self._rows + rows.num_rows
         self._place.resize_dimension("row", end)
@@ -206,7 +251,7 @@ class _Group:
         """The variable of a column, made at its first rows."""
         known = self._variables.get(name)
         if known is not None:
-            return known  # h5netcdf looks each one up in the file
+            return known
         about = dict(about)
         fill = about.pop("_FillValue", None)
         variable = self._place.create_variable(
@@ -219,7 +264,8 @@ class _Group:
             compression_opts=1,
             shuffle=True,
         )
-        self._variables[name] = variable
+        # h5netcdf opens and closes it at each access, and HDF5 then ends the chunk that is open.
+        self._variables[name] = opened = self._inside[variable.name]
         for key, value in about.items():
             variable.attrs[key] = value
         if name not in ("time", "t_ns"):
@@ -233,7 +279,7 @@ class _Group:
             variable.attrs["penstock_units"] = _characters(unit)
             if (known := udunits_of(unit)) is not None:
                 variable.attrs["units"] = _characters(known)
-        return variable
+        return opened
 
 
 def _about_truth(numpy: Any) -> dict[str, Any]:

@@ -10,11 +10,19 @@ import anyio
 import pytest
 
 from penstock.cli import main
-from penstock.record import ColumnBuffer, CsvSink, Field, ParquetSink, RecordSchema, SampleBatch
+from penstock.record import (
+    ColumnBuffer,
+    CsvSink,
+    Field,
+    ParquetSink,
+    RecordSchema,
+    SampleBatch,
+    exported_netcdf,
+)
 from tests.python.documentation.page_steps import DOCS, blocks
 from tests.python.record.batches import NOON_NS, typed_batch
 
-pytest.importorskip("pyarrow")
+pyarrow = pytest.importorskip("pyarrow")
 pytest.importorskip("h5netcdf")
 h5py = pytest.importorskip("h5py")
 
@@ -199,3 +207,36 @@ def test_a_program_of_the_page_reads_the_export(
         block.text for block in blocks(DOCS / "netcdf.md") if f"run{suffix}" in block.text
     ]
     exec(compile(program, "docs/netcdf.md", "exec"), {})
+
+
+@pytest.mark.parametrize("most_waiting", [0, 2000, 1 << 30])
+def test_rows_that_wait_for_a_chunk_are_all_written_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_waiting: int
+) -> None:
+    """Two devices of unlike rates, with a text that becomes longer, in slices of any size."""
+    monkeypatch.setattr(exported_netcdf, "_CHUNK_ROWS", 16)
+    monkeypatch.setattr(exported_netcdf, "_SLICE_ROWS", 7)
+    monkeypatch.setattr(exported_netcdf, "_MOST_WAITING", most_waiting)
+    rows = 200
+    table = pyarrow.table(
+        {
+            "device": ["fuel" if number % 5 else "air" for number in range(rows)],
+            "t_utc": pyarrow.array(
+                [NOON_NS + number for number in range(rows)], pyarrow.timestamp("ns", "UTC")
+            ),
+            "Mass_Flow": [float(number) for number in range(rows)],
+            "Gas": ["x" * (number // 10) for number in range(rows)],
+        }
+    )
+    with (tmp_path / "out.nc").open("w+b") as file:
+        exported_netcdf.write_netcdf([table.slice(0, 90), table.slice(90)], table.schema, file)
+    with h5py.File(tmp_path / "out.nc") as written:
+        for device, numbers in (
+            ("air", range(0, rows, 5)),
+            ("fuel", [number for number in range(rows) if number % 5]),
+        ):
+            group = written[device]
+            assert group["Mass_Flow"][:].tolist() == [float(number) for number in numbers]
+            assert group["t_ns"][:].tolist() == [NOON_NS + number for number in numbers]
+            texts = [b"".join(letters).decode() for letters in group["Gas"][:]]
+            assert texts == ["x" * (number // 10) for number in numbers]

@@ -1,0 +1,84 @@
+"""What ``penstock export`` to netCDF costs, beside xarray's own ``to_netcdf`` from pandas.
+
+Each runs in a process of its own over one generated Parquet recording, in turn. The CPU time of
+xarray is that of ``to_netcdf`` alone, from a frame that is there; that of Penstock has the reading
+too. The memory is the largest of the whole process.
+
+    benchmarks/netcdf_export.py --rows 10000000 --pairs 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.query_time import generate
+
+_PENSTOCK = """
+import json, resource, sys, time
+from penstock.cli import main
+began = time.process_time()
+assert main(["export", sys.argv[1], sys.argv[2], "--overwrite"]) == 0
+cpu = time.process_time() - began
+"""
+_XARRAY = """
+import json, resource, sys, time
+import pyarrow.parquet, xarray
+frame = pyarrow.parquet.read_table(sys.argv[1]).to_pandas().drop(columns=["error", "event"])
+frame["device"] = frame["device"].astype(str)
+frame["t_utc"] = frame["t_utc"].dt.tz_localize(None)
+began = time.process_time()
+xarray.Dataset.from_dataframe(frame).to_netcdf(sys.argv[2], engine="h5netcdf")
+cpu = time.process_time() - began
+"""
+_REPORT = """
+most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps([cpu, most / 1024]), file=sys.stderr)
+"""
+
+
+def main() -> int:
+    """Generate, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=10_000_000, help="of the recording (10 M)")
+    parser.add_argument("--pairs", type=int, default=3, help="pairs of runs (3)")
+    options = parser.parse_args()
+    found: dict[str, list[tuple[float, float]]] = {"penstock": [], "xarray": []}
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "run.parquet")
+        generate(source, options.rows)
+        for number in range(options.pairs):
+            order = ["penstock", "xarray"]
+            for name in order if number % 2 else reversed(order):
+                program = (_PENSTOCK if name == "penstock" else _XARRAY) + _REPORT
+                found[name].append(_run(program, source, Path(folder, "out.nc")))
+    for name, runs in found.items():
+        cpu, most = (statistics.median(values) for values in zip(*runs, strict=True))
+        print(f"{name}: {cpu:.2f} s CPU, {most:.0f} MB, {options.rows} rows")
+    return 0
+
+
+def _run(program: str, source: Path, out: Path) -> tuple[float, float]:
+    """CPU seconds, and the most memory in MB."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path[1:])}
+    out.unlink(missing_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(source), str(out)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("[")]
+    cpu, most = json.loads(lines[-1])
+    return float(cpu), float(most)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
