@@ -35,9 +35,14 @@ void save_local_address(SocketTransportObject* transport) noexcept {
     if (::getsockname(transport->fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
         return;
     }
+    SavedAddress saved{};
     if (!save_address(transport, state_of(Py_TYPE(transport))->name_sockname, address, length,
-                      transport->local_address, transport->local_address_length)) {
+                      saved.address, saved.length)) {
         PyErr_WriteUnraisable(as_object(transport));
+    }
+    if (saved.length > 0 && transport->local_address == nullptr) {
+        void* memory = PyMem_Malloc(sizeof saved);
+        transport->local_address = memory != nullptr ? new (memory) SavedAddress(saved) : nullptr;
     }
 }
 
@@ -100,14 +105,10 @@ bool bind_protocol(SocketTransportObject* transport, PyObject* protocol) noexcep
 
 bool open_transport(SocketTransportObject* transport, PyObject* protocol,
                     PyObject* server) noexcept {
-    if (transport->extra == nullptr) {
-        transport->extra = PyDict_New();
-    }
     if (transport->context == nullptr) {
         transport->context = PyContext_CopyCurrent();
     }
-    if (transport->extra == nullptr || transport->context == nullptr ||
-        !bind_protocol(transport, protocol)) {
+    if (transport->context == nullptr || !bind_protocol(transport, protocol)) {
         return false;
     }
     if (server != nullptr && server != Py_None) {

@@ -83,7 +83,7 @@ PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywo
         return nullptr;
     }
     transport->family = static_cast<sa_family_t>(PyLong_AsLong(family.get()));
-    transport->extra = extra != Py_None ? PyDict_Copy(extra) : PyDict_New();
+    transport->extra = extra != Py_None ? PyDict_Copy(extra) : nullptr;
     if (PyErr_Occurred() != nullptr || !save_peer_address(transport, fd)) {
         return nullptr;
     }
@@ -162,9 +162,8 @@ PyObject* transport_set_protocol(PyObject* self, PyObject* protocol) {
     return bind_protocol(transport, protocol) ? Py_NewRef(Py_None) : nullptr;
 }
 
-PyObject* address_or_none(const sockaddr_in6& address, socklen_t length) noexcept {
-    return length > 0 ? address_to_python(reinterpret_cast<const sockaddr*>(&address), length)
-                      : Py_NewRef(Py_None);
+PyObject* shown_address(const sockaddr_in6& address, socklen_t length) noexcept {
+    return address_to_python(reinterpret_cast<const sockaddr*>(&address), length);
 }
 
 using AddressCall = int (*)(int, sockaddr*, socklen_t*);
@@ -183,26 +182,36 @@ PyObject* call_address(const SocketTransportObject* transport, AddressCall call)
 Ref compute_extra(SocketTransportObject* transport, PyObject* name) noexcept {
     if (PyUnicode_CompareWithASCIIString(name, "peername") == 0) {
         return Ref(transport->peer_address_length > 0
-                       ? address_or_none(transport->peer_address, transport->peer_address_length)
+                       ? shown_address(transport->peer_address, transport->peer_address_length)
                        : call_address(transport, &::getpeername));
     }
     if (PyUnicode_CompareWithASCIIString(name, "sockname") == 0) {
-        return Ref(transport->fd < 0
-                       ? address_or_none(transport->local_address, transport->local_address_length)
-                       : call_address(transport, &::getsockname));
+        const SavedAddress* saved = transport->local_address;
+        return Ref(saved != nullptr ? shown_address(saved->address, saved->length)
+                                    : call_address(transport, &::getsockname));
     }
-    if (PyUnicode_CompareWithASCIIString(name, "socket") == 0) {
+    return Ref();
+}
+
+/// The value of `socket`: always the same object, in a field of its own because servers request it
+/// for every connection (TCP_NODELAY), and a dictionary for it would take 200 bytes.
+Ref show_socket(SocketTransportObject* transport) noexcept {
+    if (transport->shown_socket == nullptr) {
         if (!make_socket(transport)) {
             return Ref();
         }
         const Ref family(PyLong_FromLong(transport->family));
-        PyObject* arguments[] = {transport->socket != nullptr ? transport->socket : Py_None,
-                                 family.get()};
-        return family
-                   ? call_slow_path(state_of(Py_TYPE(transport)), "transport_socket", arguments, 2)
+        const Ref socket = Ref::borrow(transport->socket != nullptr ? transport->socket : Py_None);
+        PyObject* arguments[] = {socket.get(), family.get()};
+        Ref shown =
+            family ? call_slow_path(state_of(Py_TYPE(transport)), "transport_socket", arguments, 2)
                    : Ref();
+        if (!shown || transport->shown_socket != nullptr) {
+            return shown ? Ref::borrow(transport->shown_socket) : Ref();
+        }
+        transport->shown_socket = shown.release();
     }
-    return Ref();
+    return Ref::borrow(transport->shown_socket);
 }
 
 PyObject* transport_get_extra_info(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
@@ -212,17 +221,30 @@ PyObject* transport_get_extra_info(PyObject* self, PyObject* const* arguments, P
         return nullptr;
     }
     SocketTransportObject* transport = transport_of(self);
-    if (PyObject* known = PyDict_GetItemWithError(transport->extra, info.name)) {
-        return Py_NewRef(known);
+    if (transport->extra != nullptr) {
+        if (PyObject* known = PyDict_GetItemWithError(transport->extra, info.name)) {
+            return Py_NewRef(known);
+        }
+    } else if (PyObject_Hash(info.name) == -1) {
+        return nullptr; // as the look-up would
     }
     if (PyErr_Occurred() != nullptr) {
         return nullptr;
     }
     if (PyUnicode_Check(info.name)) {
-        Ref value = compute_extra(transport, info.name);
+        const bool socket = PyUnicode_CompareWithASCIIString(info.name, "socket") == 0;
+        Ref value = socket ? show_socket(transport) : compute_extra(transport, info.name);
+        if (socket && value) {
+            return value.release();
+        }
         if (value) {
-            return PyDict_SetItem(transport->extra, info.name, value.get()) == 0 ? value.release()
-                                                                                 : nullptr;
+            if (transport->extra == nullptr) {
+                transport->extra = PyDict_New();
+            }
+            return transport->extra != nullptr &&
+                           PyDict_SetItem(transport->extra, info.name, value.get()) == 0
+                       ? value.release()
+                       : nullptr;
         }
         if (PyErr_Occurred() != nullptr) {
             return nullptr;
@@ -308,6 +330,7 @@ int transport_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(transport->asyncio_reader);
     Py_VISIT(transport->context);
     Py_VISIT(transport->socket);
+    Py_VISIT(transport->shown_socket);
     Py_VISIT(transport->server);
     Py_VISIT(transport->waiter);
     Py_VISIT(transport->empty_waiter);
@@ -324,10 +347,12 @@ int transport_clear(PyObject* self) {
     Py_CLEAR(transport->stream);
     Py_CLEAR(transport->asyncio_reader);
     Py_CLEAR(transport->context);
+    Py_CLEAR(transport->shown_socket);
     Py_CLEAR(transport->server);
     Py_CLEAR(transport->waiter);
     Py_CLEAR(transport->empty_waiter);
     Py_CLEAR(transport->lost_reason);
+    PyMem_Free(std::exchange(transport->local_address, nullptr));
     return 0;
 }
 

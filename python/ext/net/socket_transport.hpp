@@ -37,6 +37,12 @@ struct NativeProtocol {
     void (*connection_lost)(PyObject* self, PyObject* reason);
 };
 
+/// An address of a connection that has ended, for get_extra_info.
+struct SavedAddress {
+    sockaddr_in6 address;
+    socklen_t length;
+};
+
 /// The transport of a connected stream socket (TCP or Unix): an asyncio.Transport.
 ///
 /// Ownership. The transport owns the descriptor `fd` until `close_descriptor`, which sets it to -1.
@@ -57,7 +63,8 @@ struct NativeProtocol {
 /// promise's loss.
 struct SocketTransportObject {
     PyObject ob_base;
-    /// BaseTransport's slot `_extra`: Python's layout.
+    /// BaseTransport's slot `_extra`: Python's layout. A dictionary of what get_extra_info was given
+    /// or has found, or null: most idle connections have none.
     PyObject* extra;
     /// The slots of asyncio's _FlowControlMixin: unused, but part of the layout.
     PyObject* flow_control_slots[4];
@@ -70,6 +77,7 @@ struct SocketTransportObject {
     PyObject* asyncio_reader;   ///< weak reference to the reader of asyncio's own stream; else null
     PyObject* context;          ///< contextvars.Context of its creation
     PyObject* socket;           ///< socket.socket that owns the descriptor, or null
+    PyObject* shown_socket;     ///< the TransportSocket that get_extra_info has shown, or null
     PyObject* server;           ///< asyncio.Server that accepted the connection, or null
     PyObject* waiter;           ///< future of create_connection, or null
     PyObject* empty_waiter;     ///< future of a sendfile that waits for the queue to drain, or null
@@ -80,12 +88,11 @@ struct SocketTransportObject {
     const NativeProtocol* native; ///< of a native `protocol`, else null
     ReceivePath receive;          ///< how data reaches the protocol; chosen by `bind_protocol`
     WaterMarks water_marks;
-    std::size_t read_hint;      ///< for the next read; see `ReceivedBytes`
-    int fd;                     ///< -1 once closed
-    sockaddr_in6 peer_address;  ///< from accept(2); large enough for IPv4 and IPv6
-    sockaddr_in6 local_address; ///< saved when the descriptor is closed
+    std::size_t read_hint;     ///< for the next read; see `ReceivedBytes`
+    int fd;                    ///< -1 once closed
+    sockaddr_in6 peer_address; ///< from accept(2); large enough for IPv4 and IPv6
     socklen_t peer_address_length;
-    socklen_t local_address_length;
+    SavedAddress* local_address; ///< made when the descriptor is closed; PyMem_Free
     unsigned lost;      ///< 0; 1 once connection_lost is due; later writes are counted on top
     sa_family_t family; ///< also fills the gap before the flags
     bool closing;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import asyncio
 import contextvars
+import gc
 import socket
 import sys
 from collections.abc import Callable
@@ -400,6 +401,32 @@ def test_extra_info_has_the_socket_and_addresses(run: Run) -> None:
             assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             with pytest.raises(ValueError, match=r"blocking"):
                 sock.setblocking(True)
+
+    run(main())
+
+
+def test_extra_info_of_a_connection_of_which_nothing_was_asked(run: Run) -> None:
+    async def main() -> None:
+        with await connect(Recorder) as c:
+            with pytest.raises(TypeError, match="unhashable"):
+                c.transport.get_extra_info([])
+            assert c.transport.get_extra_info(("no", "text"), 3) == 3
+            c.transport.close()
+            await c.protocol.closed.wait()
+            assert c.transport.get_extra_info("sockname") == c.peer.getpeername()
+            sock = c.transport.get_extra_info("socket")
+            assert sock.fileno() == -1
+            assert sock is c.transport.get_extra_info("socket")
+
+    run(main())
+
+
+def test_an_idle_connection_has_no_dictionary_for_its_socket(run: Run) -> None:
+    async def main() -> None:
+        with await connect(Recorder) as c:
+            assert c.transport.get_extra_info("socket") is not None
+            held = [type(each) for each in gc.get_referents(c.transport)]
+            assert dict not in held
 
     run(main())
 
