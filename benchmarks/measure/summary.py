@@ -287,15 +287,16 @@ def summary_table(results: Path, rows: Sequence[SummaryRow] = ROWS) -> str:
         table.append(
             [
                 f"[{row.title}]({row.page}.md)",
-                kind(row.metric),
-                peer if ratio is not None and peer is not None else "none",
-                "" if ratio is None else figure(ratio, 2),
-                "" if floor is None else figure(floor, 2),
                 verdict(ratio),
+                "" if ratio is None else figure(ratio, 2),
+                peer if ratio is not None and peer is not None else "none",
+                kind(row.metric),
+                "" if floor is None else figure(floor, 2),
             ]
         )
-    header = ["", "figure", "compared with", "ratio", "to the floor", ""]
-    return markdown_table(header, table, labels=3, width=None)
+    # The ratio stands where a phone shows it.
+    header = ["", "", "ratio", "compared with", "figure", "to the floor"]
+    return markdown_table(header, table, labels=2, width=None)
 
 
 def compared_rows(results: Path, rows: Sequence[SummaryRow] = ROWS) -> list[Compared]:
