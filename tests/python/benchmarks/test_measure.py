@@ -395,11 +395,11 @@ def test_the_summary_inverts_costs_and_names_losses(tmp_path: Path) -> None:
     [_, _, line] = summary_table(tmp_path).splitlines()
     assert [each.strip() for each in line.strip("|").split("|")] == [
         f"[{row.title}]({row.page}.md)",
-        "CPU",
-        "zloop",
-        "0.50 (0.40–0.62)",
-        "0.25 (0.25–0.25)",
         "**lost**",
+        "0.50 (0.40–0.62)",
+        "zloop",
+        "CPU",
+        "0.25 (0.25–0.25)",
     ]
 
 
