@@ -233,6 +233,22 @@ class SerialReader:
     def input_waiting(self) -> int:
         """The number of bytes that can be received without waiting."""
 
+    def exchange(
+        self,
+        request: bytes,
+        delimiter: bytes,
+        length: int,
+        silence: float,
+        seconds: float,
+        limit: int,
+        refuses_strays: bool,
+        /,
+    ) -> Coroutine[Any, Any, tuple[bytes, int, int, int, int, int] | None] | None:
+        """An awaitable of data, end, taken, and the ns of sending, first and last byte."""
+
+    def forget_input(self) -> None:
+        """Drop what a waiting exchange has read."""
+
     def take_unread(self) -> bytes:
         """What was read for a receive that was cancelled before it could return it."""
 

@@ -59,6 +59,7 @@ bool add_descriptor_waiter_type(PyObject* module, ModuleState* state);
 bool add_sock_operation_type(PyObject* module, ModuleState* state);
 bool add_datagram_transport_type(PyObject* module, ModuleState* state);
 bool add_serial_reader_types(PyObject* module, ModuleState* state);
+bool add_serial_exchange_type(PyObject* module, ModuleState* state);
 bool add_ioctl_thread_type(PyObject* module);
 bool add_serial_abi(PyObject* module);
 bool add_file_engine_type(PyObject* module, ModuleState* state);

@@ -3,6 +3,7 @@
 #include "core/fd_callbacks.hpp"
 #include "core/module.hpp"
 #include "net/read_buffer.hpp"
+#include "serial/serial_exchange.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -23,8 +24,14 @@ SerialReaderObject* reader_of(PyObject* object) noexcept {
     return reinterpret_cast<SerialReaderObject*>(object);
 }
 
-SocketDescriptor place_of(SerialReaderObject* reader) noexcept {
-    return {.socket = as_object(reader), .fd = reader->fd};
+/// Raises the exception of a closed port.
+std::nullptr_t raise_closed(SerialReaderObject* reader) noexcept {
+    const Ref make_error = Ref::borrow(reader->closed_error);
+    const Ref error(PyObject_CallNoArgs(make_error.get()));
+    if (error) {
+        raise_given(error.get());
+    }
+    return nullptr;
 }
 
 // ---- a read
@@ -55,25 +62,6 @@ void store_unread(SerialReadObject* read) noexcept {
     }
     Py_CLEAR(read->held);
     Py_XSETREF(read->reader->unread, bytes.release());
-}
-
-/// Raises the exception of a closed port.
-std::nullptr_t raise_closed(SerialReaderObject* reader) noexcept {
-    const Ref make_error = Ref::borrow(reader->closed_error);
-    const Ref error(PyObject_CallNoArgs(make_error.get()));
-    if (error) {
-        raise_given(error.get());
-    }
-    return nullptr;
-}
-
-/// False with an exception set when the port or the loop is closed.
-bool may_read(SerialReaderObject* reader) noexcept {
-    if (reader->closed_error == nullptr) {
-        return check_open(reader->loop);
-    }
-    raise_closed(reader);
-    return false;
 }
 
 /// read(2) into the caller's buffer; or into the loop's buffer, and from there into bytes of the
@@ -127,6 +115,23 @@ bool wait_until_readable(SerialReadObject* read) noexcept {
     return begin_wait(reader->loop, Direction::read, place_of(reader), waiter);
 }
 
+} // namespace
+
+SocketDescriptor place_of(SerialReaderObject* reader) noexcept {
+    return {.socket = as_object(reader), .fd = reader->fd};
+}
+
+bool is_open(SerialReaderObject* reader) noexcept {
+    if (reader->closed_error != nullptr) {
+        raise_closed(reader);
+    }
+    return reader->closed_error == nullptr;
+}
+
+bool may_read(SerialReaderObject* reader) noexcept {
+    return is_open(reader) && check_open(reader->loop);
+}
+
 bool must_yield(SerialReaderObject* reader) noexcept {
     ++reader->immediate;
     if (reader->immediate < SerialReaderObject::immediate_limit &&
@@ -137,7 +142,11 @@ bool must_yield(SerialReaderObject* reader) noexcept {
     return true;
 }
 
-} // namespace
+bool runs_here(const SerialReaderObject* reader) noexcept {
+    const LoopObject* loop = reader->loop;
+    return loop->owner_thread == PyThread_get_thread_ident() && loop->thread_id != nullptr &&
+           loop->thread_id != Py_None;
+}
 
 PySendResult SerialReadObject::advance(bool /*first*/, PyObject* /*value*/,
                                        PyObject** result) noexcept {
@@ -187,14 +196,6 @@ namespace {
 
 // ---- the reader
 // -----------------------------------------------------------------------------------
-
-/// Whether its loop runs in this thread now. If not, the port has moved to another loop and must
-/// not use it.
-bool runs_here(const SerialReaderObject* reader) noexcept {
-    const LoopObject* loop = reader->loop;
-    return loop->owner_thread == PyThread_get_thread_ident() && loop->thread_id != nullptr &&
-           loop->thread_id != Py_None;
-}
 
 SerialReadObject* make_read(SerialReaderObject* reader) noexcept {
     auto* read = PyObject_GC_New(SerialReadObject, reader->loop->state->serial_read_type);
@@ -275,6 +276,7 @@ PyObject* close_reader(PyObject* self, PyObject* argument) {
         Py_RETURN_NONE;
     }
     reader->closed_error = Py_NewRef(argument);
+    drop_timer(reader);
     if (!reader->loop->closed) {
         wake_all(reader->loop, Direction::read, place_of(reader));
         note_end(reader->loop, place_of(reader));
@@ -325,6 +327,7 @@ void reader_dealloc(PyObject* self) {
         PyObject_ClearWeakRefs(self);
     }
     reader_clear(self);
+    drop_timer(reader);
     Py_CLEAR(reader->loop);
     PyTypeObject* type = Py_TYPE(self);
     type->tp_free(self);
@@ -340,6 +343,12 @@ PyMethodDef reader_methods[] = {
      "End the wait of a receive: it returns what has come until then, or None."},
     {"input_waiting", &input_waiting, METH_NOARGS,
      "The number of bytes that can be received without waiting."},
+    {"exchange", &exchange, METH_VARARGS,
+     "exchange(request, delimiter, length, silence, seconds, limit, refuses_strays): an awaitable "
+     "of (data, end, taken, sent_at, first_byte_at, last_byte_at), or of None where bytes wait "
+     "that "
+     "nobody asked for. None if its loop does not run here."},
+    {"forget_input", &forget_input, METH_NOARGS, "Drop what a waiting exchange has read."},
     {"take_unread", &take_unread, METH_NOARGS, "Take the bytes that a cancelled receive had read."},
     {"close", &close_reader, METH_O,
      "Forget the descriptor. Waiting and later receives raise what the callable returns."},

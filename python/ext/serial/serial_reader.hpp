@@ -6,6 +6,9 @@
 
 namespace penstock::python {
 
+struct SerialExchangeObject;
+struct SocketDescriptor;
+
 /// The receiving side of an open tty on Penstock's loop, for `penstock.serial`.
 ///
 /// Borrows the descriptor: its owner calls `close` before closing the descriptor, and has at most
@@ -16,6 +19,9 @@ struct SerialReaderObject {
     PyObject* weak_references;
     PyObject* unread;       ///< owned; bytes read for a receive that was cancelled, or null
     PyObject* closed_error; ///< owned; makes the exception of a closed port; null while it is open
+    HandleObject* timer;    ///< owned; of the exchanges, see `set_timer`; or null
+    SerialExchangeObject* asking; ///< borrowed; the one that waits, or null
+    double rings_at;              ///< the timer, on the loop's clock
     int fd;
     unsigned immediate;  ///< successive receives that completed without yielding
     io::TimeSlice slice; ///< since the task has waited or yielded
@@ -26,6 +32,22 @@ struct SerialReaderObject {
     static constexpr unsigned immediate_limit = 16;
     static constexpr std::int64_t immediate_time = 100'000;
 };
+
+/// The key of its descriptor in the loop's registrations.
+SocketDescriptor place_of(SerialReaderObject* reader) noexcept;
+
+/// False with an exception set when the port is closed.
+bool is_open(SerialReaderObject* reader) noexcept;
+
+/// False with an exception set when the port or the loop is closed.
+bool may_read(SerialReaderObject* reader) noexcept;
+
+/// Whether a receive that has found data waiting lets other tasks run first.
+bool must_yield(SerialReaderObject* reader) noexcept;
+
+/// Whether its loop runs in this thread now. If not, the port has moved to another loop and must
+/// not use it.
+bool runs_here(const SerialReaderObject* reader) noexcept;
 
 /// The awaitable of `receive` and `receive_into`.
 ///

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock._public_names import claim as _claim
+from penstock.serial._port.exchange import ExchangePart, SerialAnswer
 from penstock.serial._port.port import SerialConnectable, SerialPort, open_serial_port
 from penstock.serial._port.receive import Fault, MarkedBytes
 from penstock.serial._port.reconnecting import Backoff, ConnectionEvent, ReconnectingSerialPort
@@ -47,6 +48,7 @@ from penstock.serial.exceptions import (
     SerialDisconnectedError,
     SerialError,
     SerialTimeoutError,
+    UnreadInputError,
     UnsupportedAsyncBackendError,
     UnsupportedConfigurationError,
     UnsupportedFeatureError,
@@ -67,6 +69,7 @@ __all__ = [
     "ControlLines",
     "DiscoveryBackend",
     "ErrorCounters",
+    "ExchangePart",
     "Fault",
     "FlowControl",
     "MarkedBytes",
@@ -79,6 +82,7 @@ __all__ = [
     "PortPermissionError",
     "RS485Config",
     "ReconnectingSerialPort",
+    "SerialAnswer",
     "SerialCapabilities",
     "SerialClosedError",
     "SerialConfig",
@@ -89,6 +93,7 @@ __all__ = [
     "SerialStreamAttribute",
     "SerialTimeoutError",
     "StopBits",
+    "UnreadInputError",
     "UnsupportedAsyncBackendError",
     "UnsupportedConfigurationError",
     "UnsupportedFeatureError",

@@ -25,6 +25,7 @@ __all__ = [
     "SerialDisconnectedError",
     "SerialError",
     "SerialTimeoutError",
+    "UnreadInputError",
     "UnsupportedAsyncBackendError",
     "UnsupportedConfigurationError",
     "UnsupportedFeatureError",
@@ -59,6 +60,10 @@ class PortPermissionError(SerialError, PermissionError):
 
 class PortBusyError(SerialError):
     """Another program holds the port exclusively, or holds it while exclusive use is asked for."""
+
+
+class UnreadInputError(SerialError):
+    """Bytes wait that belong to no question, so the next one was not sent."""
 
 
 class UnsupportedFeatureError(SerialError, NotImplementedError):

@@ -16,6 +16,7 @@ from penstock.serial._devices.backend import SerialBackend, require_backend
 from penstock.serial._devices.open import check_open_arguments, description_of, open_backend
 from penstock.serial._devices.url import is_url
 from penstock.serial._port.control import PortOperations
+from penstock.serial._port.exchange import ExchangeOperations
 from penstock.serial._port.send import CLOSE_LINGER_S, wait_until_buffer_is_empty
 from penstock.serial._port.waiter import EventLoopWaiter, run_shielded, run_to_end
 from penstock.serial._tty.system_calls import driver_replaced, is_pty
@@ -26,7 +27,7 @@ from penstock.serial.exceptions import SerialError, closed_error
 __all__ = ["SerialConnectable", "SerialPort", "open_serial_port"]
 
 
-class SerialPort(PortOperations, ByteStream):
+class SerialPort(PortOperations, ExchangeOperations, ByteStream):
     """An open serial port; get one from :func:`open_serial_port`.
 
     A port belongs to the event loop in which it is used and is not thread-safe. One task may

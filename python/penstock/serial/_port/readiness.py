@@ -34,7 +34,7 @@ from penstock.serial.exceptions import UnsupportedAsyncBackendError
 if TYPE_CHECKING:
     from penstock._core import SerialReader
 
-__all__ = ["Readiness", "native_reader", "readiness_for"]
+__all__ = ["Readiness", "native_reader", "on_native_loop", "readiness_for"]
 
 T = TypeVar("T")
 
@@ -92,6 +92,12 @@ def native_reader(fd: int) -> SerialReader | None:
         return None
     loop = _running_loop()
     return core.SerialReader(loop, fd) if isinstance(loop, core.LoopCore) else None
+
+
+def on_native_loop() -> bool:
+    """Return whether the running event loop is Penstock's."""
+    core: Any = sys.modules.get("penstock._core")
+    return core is not None and isinstance(_running_loop(), core.LoopCore)
 
 
 class AsyncioReadiness:

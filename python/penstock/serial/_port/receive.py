@@ -381,6 +381,8 @@ class ReceiveHalf(PortState):
         self._kept = b""
         if self._readiness is not None:
             self._readiness.discard_read()
+        if self._reader is not None:
+            self._reader.forget_input()
 
     def _keep(self, data: bytes) -> None:
         self._kept += data
