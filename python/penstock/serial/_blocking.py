@@ -314,7 +314,7 @@ class BlockingDevice:
         self.is_released = False
         self._linger_until = 0.0
         self._make_halves()
-        _in_use.add(self)
+        _in_use[id(self)] = weakref.ref(self)
 
     def _make_halves(self) -> None:
         fd = self.device.fileno()
@@ -384,7 +384,7 @@ class BlockingDevice:
             return
         self.is_released = True
         self.close_deferred = False
-        _in_use.discard(self)
+        _in_use.pop(id(self), None)
         try:
             self.device.close()
         finally:
@@ -403,12 +403,15 @@ class BlockingDevice:
         self.device.forget_threads()
 
 
-_in_use: weakref.WeakSet[BlockingDevice] = weakref.WeakSet()
+# Of each open device, by its id. A WeakSet would cost a tenth of opening a port.
+_in_use: dict[int, weakref.ref[BlockingDevice]] = {}
 
 
 def _reset_devices_in_child() -> None:
-    for use in list(_in_use):
-        use.reset_in_child()
+    for reference in list(_in_use.values()):
+        use = reference()
+        if use is not None:
+            use.reset_in_child()
 
 
 os.register_at_fork(after_in_child=_reset_devices_in_child)

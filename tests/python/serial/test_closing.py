@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import anyio
 import pytest
 
 from penstock.serial import SerialClosedError, SerialConfig, SerialPort, open_serial_port
+from penstock.serial import sync as blocking
 from penstock.serial._tty import system_calls
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
@@ -213,3 +215,27 @@ async def test_port_reopened_with_the_same_descriptor_number_works(peer: PtyPeer
             peer.write(word)
             await until(lambda received=received: received)
             assert received == [word]
+
+
+async def test_closed_port_is_freed_with_its_last_reference(peer: PtyPeer) -> None:
+    port = await open_serial_port(peer.path)
+    await port.aclose()
+    kept = weakref.ref(port._device)
+    del port
+    assert kept() is None
+
+
+def test_closed_blocking_port_is_freed_with_its_last_reference(peer: PtyPeer) -> None:
+    port = blocking.SerialPort.open(peer.path)
+    port.close()
+    kept = weakref.ref(port._operations)
+    del port
+    assert kept() is None
+
+
+async def test_two_tasks_may_close_a_port(peer: PtyPeer) -> None:
+    port = await open_serial_port(peer.path)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(port.aclose)
+        tasks.start_soon(port.aclose)
+    assert not peer.is_exclusive()

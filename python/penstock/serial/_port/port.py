@@ -44,7 +44,8 @@ class SerialPort(PortOperations, ExchangeOperations, ByteStream):
         require_backend(backend)
         backend.config = config
         super().__init__(backend, port_info)
-        self._closing_done: anyio.Event | None = None
+        self._is_closing = False
+        self._closing_done: anyio.Event | None = None  # made by a second caller of aclose()
 
     @classmethod
     def _of(cls, device: SerialBackend) -> SerialPort:
@@ -68,12 +69,12 @@ class SerialPort(PortOperations, ExchangeOperations, ByteStream):
         event loop never waits for the driver.
         """
         if self._closed:
-            if self._closing_done is not None:
+            if self._is_closing:
+                self._closing_done = self._closing_done or anyio.Event()
                 await self._closing_done.wait()
             await checkpoint()
             return
-        self._closed = True
-        done = self._closing_done = anyio.Event()
+        self._closed = self._is_closing = True
         self._release_waiters()
         try:
             if not self._gone:
@@ -82,7 +83,9 @@ class SerialPort(PortOperations, ExchangeOperations, ByteStream):
             try:
                 await self._close_device()
             finally:
-                done.set()
+                self._is_closing = False
+                if self._closing_done is not None:
+                    self._closing_done.set()
 
     async def _close_device(self) -> None:
         if self._device.never_blocks:
@@ -103,7 +106,7 @@ class SerialPort(PortOperations, ExchangeOperations, ByteStream):
             return  # the device is gone: nothing is left to wait for
 
     def _release_waiters(self) -> None:
-        self._read = self._readinto = self._write = self._refuse
+        self._refuse_further_calls()
         self._kept = b""
         self._waiter.close()
         if self._reader is not None:

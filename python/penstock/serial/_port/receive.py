@@ -19,7 +19,7 @@ import anyio
 
 from penstock.serial._port.state import PortState
 from penstock.serial.config import SerialConfig
-from penstock.serial.exceptions import UnsupportedConfigurationError
+from penstock.serial.exceptions import UnsupportedConfigurationError, closed_error
 
 _MARK = re.compile(rb"\xff(?:\xff|\x00.|\Z|\x00\Z|.)", re.DOTALL)
 
@@ -122,7 +122,7 @@ class ReceiveHalf(PortState):
             max_bytes: At most so many.
         """
         if self._closed:
-            self._refuse()
+            raise closed_error(self.path)
         timer = self._waiting_room().deadline
         if timer is None or self._marking:
             data = b""

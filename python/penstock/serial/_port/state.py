@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import anyio
+from anyio.lowlevel import checkpoint
 from anyio.streams.file import FileStreamAttribute
 
 from penstock.serial._devices.backend import SerialBackend
@@ -32,6 +34,10 @@ __all__ = ["PortFacts", "PortState"]
 
 
 T = TypeVar("T")
+
+
+def _refuse(path: str, *_: object) -> NoReturn:
+    raise closed_error(path)
 
 
 class PortFacts:
@@ -207,8 +213,11 @@ class PortState(PortFacts):
         if self._gone:
             raise disconnected_error(self.path)
 
-    def _refuse(self, *_: object) -> NoReturn:
-        raise closed_error(self.path)
+    def _refuse_further_calls(self) -> None:
+        # Functions that do not refer to the port: a closed port is freed with its last reference,
+        # not by the garbage collector.
+        self._read = self._readinto = self._write = partial(_refuse, self.path)
+        self._yield = checkpoint
 
     def _fail(self, exc: OSError) -> NoReturn:
         if self._closed:

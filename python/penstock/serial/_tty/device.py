@@ -69,12 +69,18 @@ class TtyDevice:
         self.path = path
         fd = _open(path)
         try:
-            with _Errors("open", path):
+            try:
                 found = system_calls.get_settings(fd)
+            except OSError:
+                with _Errors("open", path):
+                    raise
             self._has_wire = not is_pty(fd)
             self._lock = PortLock(fd, path, has_wire=self._has_wire)
-            with _Errors("lock", path):
+            try:
                 self._lock.acquire(config.exclusive)
+            except OSError:
+                with _Errors("lock", path):
+                    raise
         except BaseException:
             os.close(fd)
             raise

@@ -28,6 +28,9 @@ __all__ = ["PortLock", "busy_error"]
 # struct flock of 64-bit Linux: type, whence, start, length, process.
 _RECORD_LOCK = struct.Struct("@hhqqi4x")
 _HAS_KNOWN_LOCKS = struct.calcsize("@l") == 8
+_ANY_LOCK = _RECORD_LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+_EXCLUSIVE_LOCK = _RECORD_LOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+"""What F_GETLK asks: which lock of another program would be in the way of such a one."""
 
 
 class PortLock:
@@ -105,8 +108,7 @@ class PortLock:
     def _check_record_locks(self, exclusive: bool) -> None:
         if not _HAS_KNOWN_LOCKS:
             return
-        kind = fcntl.F_WRLCK if exclusive else fcntl.F_RDLCK
-        asked = _RECORD_LOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
+        asked = _ANY_LOCK if exclusive else _EXCLUSIVE_LOCK
         try:
             kind, _, _, _, holder = _RECORD_LOCK.unpack(fcntl.fcntl(self._fd, fcntl.F_GETLK, asked))
         except OSError:

@@ -73,7 +73,8 @@ class BlockingOperations(BlockingDevice, PortOperations, TypedAttributeProvider)
         """Let every call but closing raise :class:`SerialClosedError`."""
         if not self._closed:
             self._closed = True
-            self._read = self._readinto = self._write = self._refuse
+            self._refuse_further_calls()
+            self._yield = self.readiness.checkpoint
 
     def reset_in_child(self) -> None:
         super().reset_in_child()
