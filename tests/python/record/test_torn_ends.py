@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -585,6 +586,16 @@ def test_a_device_whose_folder_cannot_be_named_is_refused_with_its_row(tmp_path:
         anyio.run(run)
     recover(tmp_path / "run")
     assert flows(tmp_path / "run") == [1.0]
+
+
+def test_a_device_that_the_metadata_name_is_refused_at_open(tmp_path: Path) -> None:
+    schema = RecordSchema(MASS_FLOW.fields, json.dumps({"devices": {"fuel": {}, "x" * 300: {}}}))
+
+    async def run() -> None:
+        with pytest.raises(SinkSchemaError, match="too long for that of a folder"):
+            await ParquetSink(tmp_path / "run", partition_by=("device",)).open(schema)
+
+    anyio.run(run)
 
 
 def test_a_database_refuses_more_columns_than_a_table_takes_at_open(tmp_path: Path) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -22,7 +23,14 @@ from penstock.record.arrow import arrow_schema, pyarrow_module
 from penstock.record.errors import SinkSchemaError
 from penstock.record.schema import RecordSchema
 
-__all__ = ["PartOptions", "Partition", "WrittenFile", "check_device_names", "write_part"]
+__all__ = [
+    "PartOptions",
+    "Partition",
+    "WrittenFile",
+    "check_described_devices",
+    "check_device_names",
+    "write_part",
+]
 
 Partition = Literal["day", "device"]
 _LARGEST_PART = 4_194_304
@@ -83,7 +91,17 @@ def check_device_names(batch: SampleBatch, path: Path) -> None:
     """Refuse a device whose name is too long for that of its folder; SinkSchemaError."""
     column = batch.raw("device")
     assert isinstance(column, TextColumn)
-    for name in column.table:
+    _check_names(column.table, path)
+
+
+def check_described_devices(schema: RecordSchema, path: Path) -> None:
+    """The same of the devices that the metadata name, before any of them has a row."""
+    described = json.loads(schema.metadata or "{}").get("devices")
+    _check_names(described if isinstance(described, dict) else (), path)
+
+
+def _check_names(names: Iterable[str], path: Path) -> None:
+    for name in names:
         if len(f"device={_folder_value(name)}") > _NAME_MAX:
             raise SinkSchemaError(
                 f"{path} cannot be divided by device: the name {name[:40]!r}... is too long for "

@@ -26,6 +26,7 @@ from penstock.record._parts.journal import Journal, remove_journal
 from penstock.record._parts.part_writer import (
     PartOptions,
     WrittenFile,
+    check_described_devices,
     check_device_names,
     write_part,
 )
@@ -247,6 +248,8 @@ class PartsFile:
     # -- writing ------------------------------------------------------------------------------
 
     def _write(self, batch: SampleBatch) -> None:
+        if "device" in self._options.partition_by and self._schema is None:
+            check_described_devices(batch.schema, self.path)
         if self._schema is None:
             self._begin(batch.schema)
         elif (widened := self._schema.continued_by(batch.schema)) is not None:
