@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ByteStreamTransport",
+    "ExchangeCall",
+    "ExchangePart",
     "SerialSettings",
     "Transport",
     "describe_open_failure",
@@ -109,6 +111,26 @@ class SerialSettings:
             ) from error
 
 
+class ExchangePart(Protocol):
+    """What came of a command; see :class:`penstock.serial.ExchangePart`."""
+
+    @property
+    def data(self) -> bytes:
+        """All bytes that arrived until the end of the line or the deadline."""
+
+    @property
+    def taken(self) -> int:
+        """The bytes of the command that the driver took at once."""
+
+
+class ExchangeCall(Protocol):
+    """``exchange_part()`` of a stream; see :class:`penstock.serial.SerialPort`."""
+
+    def __call__(
+        self, request: bytes, delimiter: bytes = b"", *, timeout: float, max_bytes: int
+    ) -> Coroutine[Any, Any, ExchangePart | None]: ...
+
+
 class _Receive(Protocol):
     def __call__(self, max_bytes: int = 65536) -> Coroutine[Any, Any, bytes]: ...
 
@@ -121,7 +143,9 @@ class ByteStreamTransport:
             as serial ports do, the client uses it to detect unsolicited bytes before the next
             command. If it has ``send_nowait(data)``, the client uses that too: it sends what needs
             no waiting and returns the number of bytes. If it has ``receive_by(deadline,
-            max_bytes)``, as serial ports do, answers need no cancel scope.
+            max_bytes)``, as serial ports do, answers need no cancel scope. If its
+            ``exchanges_natively`` is true, the client asks by its ``exchange_part()``: see
+            :class:`penstock.serial.SerialPort`.
         label: The name to use in errors.
         baudrate: Bits a second on the wire, if the stream ends in one.
     """
@@ -142,6 +166,14 @@ class ByteStreamTransport:
         )
         waiting: Callable[[], int] | None = getattr(stream, "input_waiting", None)
         self.input_waiting: Callable[[], int | None] = waiting or _unknown
+
+    @property
+    def exchange_part(self) -> ExchangeCall | None:
+        """The stream's own exchange, where that is one native call on this event loop."""
+        if not getattr(self._stream, "exchanges_natively", False):
+            return None
+        call: ExchangeCall = getattr(self._stream, "exchange_part")  # noqa: B009 not of every stream
+        return call
 
     @property
     def label(self) -> str:

@@ -91,19 +91,28 @@ class Transactions:
         requested_unix_ns = time_ns()
         requested_ns = monotonic_ns()
         try:
-            # A port nearly always accepts a command at once. The following work is then done while
-            # the instrument answers.
-            taken = wire.send_nowait(command)
+            allowed = timeout + wire.timing.answer(command)
+            silence = allowed if gap is None else gap
+            ends_at = now() + allowed
+            part = None
+            if wire.exchange is None:
+                # A port nearly always accepts a command at once. The following work is then done
+                # while the instrument answers.
+                taken = wire.send_nowait(command)
+            else:
+                part = await wire.exchange(command, b"\r", timeout=allowed, max_bytes=CHUNK)
+                assert part is not None  # it was not told to look for strays
+                taken = part.taken
             if taken < len(command):
                 # The port gets more time than the instrument: a timeout here counts as a lost
                 # connection, and a busy machine may be late for a moment.
                 await wire.put(command[taken:], timeout + _SENDING_GRACE_S)
-            allowed = timeout + wire.timing.answer(command)
-            silence = allowed if gap is None else gap
-            ends_at = now() + allowed
+                ends_at = now() + allowed
+            line = lines.take(part.data) if part is not None and part.data else None
             table_ends_at: float | None = None
             while True:
-                line = lines.next_line()
+                if line is None:
+                    line = lines.next_line()
                 while line is None:
                     chunk = await wire.receive_by(ends_at, CHUNK)
                     if not chunk:
@@ -119,18 +128,19 @@ class Transactions:
                     break  # too late
                 received_ns = monotonic_ns()
                 received_unix_ns = time_ns()
+                answer, line = line, None
                 try:
-                    value = decode(line)
+                    value = decode(answer)
                 except AnotherRowError:
                     if table_ends_at is None:
                         table_ends_at = now() + wire.timing.table
                         ends_at = now() + silence
                     continue
                 except AlicatProtocolError as error:
-                    kind = outstanding.place(line, command, error, unmistakable, was_in_debt)
+                    kind = outstanding.place(answer, command, error, unmistakable, was_in_debt)
                     if kind is StrayLine.REFUSAL:
-                        if outstanding.may_lack_its_first_byte(line, error):
-                            raise self._cut_line(line, unit) from error
+                        if outstanding.may_lack_its_first_byte(answer, error):
+                            raise self._cut_line(answer, unit) from error
                         raise
                     if kind is StrayLine.UNKNOWN:
                         unknown = error

@@ -30,7 +30,7 @@ from penstock.alicat.errors import (
     AlicatStreamingModeError,
     ErrorContext,
 )
-from penstock.alicat.transport import Transport, is_raw_tcp, takes_nothing
+from penstock.alicat.transport import ExchangeCall, Transport, is_raw_tcp, takes_nothing
 
 #: Characters of a long answer line, and rows of a long table (a gas list has about 150).
 _LINE = 80
@@ -212,6 +212,7 @@ class Wire:
         self.receive = transport.receive
         receive_by = getattr(transport, "receive_by", None)
         self.receive_by: _ReceiveBy = receive_by or self._receive_in_scope
+        self.exchange: ExchangeCall | None = getattr(transport, "exchange_part", None)
         self.lines = LineBuffer()
         self.timing = timing_for(
             transport.baudrate, over_tcp=is_raw_tcp(transport.label), idle=idle_timeout
