@@ -8,7 +8,6 @@ asyncio's own functions.
 from __future__ import annotations
 
 import asyncio
-import collections
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -124,6 +123,19 @@ async def start_unix_server(
 class StreamProtocol(StreamProtocolCore, asyncio.Protocol):
     """Feeds a reader from a transport, and lets writers wait while the transport is full."""
 
+    # With slots, so that a dictionary exists only once a program sets an attribute of its own.
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_client_connected_cb",
+        "_closed",
+        "_drain_waiters",
+        "_loop",
+        "_over_ssl",
+        "_task",
+        "reader",
+    )
+
     def __init__(
         self, limit: int, loop: Loop, client_connected_cb: ClientConnected | None = None
     ) -> None:
@@ -131,7 +143,8 @@ class StreamProtocol(StreamProtocolCore, asyncio.Protocol):
         self.reader: StreamReader = StreamReader(limit, loop)
         self._reader = self.reader
         self._client_connected_cb = client_connected_cb
-        self._drain_waiters: collections.deque[asyncio.Future[None]] = collections.deque()
+        # A list, because an empty deque holds a block of half a KiB.
+        self._drain_waiters: list[asyncio.Future[None]] = []
         self._closed: asyncio.Future[None] = loop.create_future()
         self._task: asyncio.Task[Any] | None = None
         self._over_ssl = False

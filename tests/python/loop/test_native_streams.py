@@ -409,3 +409,21 @@ def test_invalid_arguments_of_a_read_are_refused() -> None:
         assert await reader.readuntil(bytearray(b"ta")) == b"data"
 
     penstock.run(main())
+
+
+def test_an_idle_connection_of_streams_holds_no_dictionary_of_its_protocol() -> None:
+    async def main() -> None:
+        async def serve(reader: Any, writer: Any) -> None:
+            held = gc.get_referents(writer._protocol)
+            kinds = {type(each) for each in held}
+            writer._protocol.own = b"an attribute that a program sets"
+            writer.write(b"%d" % (dict in kinds) + writer._protocol.own)
+            writer.close()
+
+        server = await penstock.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            reader, writer = await penstock.open_connection(*server.sockets[0].getsockname())
+            assert await reader.read() == b"0an attribute that a program sets"
+            writer.close()
+
+    penstock.run(main())
