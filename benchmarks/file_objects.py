@@ -34,6 +34,7 @@ CALLS = 500
 TASKS = 64
 BATCH = 32
 RECORDS = 20_000
+SMALL_FILES = 10_000
 
 Question = Callable[[str], Awaitable[object]]
 """What is asked about a path."""
@@ -49,6 +50,7 @@ class Data:
         self.small = str(folder / "small")
         self.large = str(folder / "large")
         self.tree = str(folder / "tree")
+        self.many = str(folder / "many")
         self.text = [f"sample {number:>9}, 21.50\n" for number in range(LINES)]
         self.bytes = [line.encode() for line in self.text]
         chance = random.Random(1)
@@ -64,6 +66,12 @@ class Data:
                 path = Path(self.tree, str(number % 10), str(number), str(file))
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()
+
+    def write_small_files(self) -> None:
+        """Make a folder of 10,000 files of 4 KiB."""
+        os.makedirs(self.many, exist_ok=True)
+        for number in range(SMALL_FILES):
+            Path(self.many, str(number)).write_bytes(number.to_bytes(4, "big") * 1024)
 
     def write_log(self) -> None:
         """Make an append log of ``RECORDS`` records, one commit each."""
@@ -136,6 +144,15 @@ class BuiltIn:
                 pass
         return RECORDS
 
+    def read_folder(self) -> int:
+        """Read every file of a folder, with as few calls as ``os`` needs."""
+        found = []
+        for name in os.listdir(self.data.many):
+            fd = os.open(f"{self.data.many}/{name}", os.O_RDONLY)
+            found.append((name, os.read(fd, 65536)))
+            os.close(fd)
+        return len(found)
+
     def ask(self, question: Callable[[str], object]) -> int:
         for _ in range(CALLS):
             question(self.data.small)
@@ -172,6 +189,7 @@ def on_built_in(work: str, data: Data) -> Callable[[], int]:
         "isfile": lambda: plain.ask(os.path.isfile),
         "access": lambda: plain.ask(lambda path: os.access(path, os.R_OK)),
         "walk": plain.walk,
+        "scan": plain.read_folder,
     }
     return works[work]
 
@@ -296,6 +314,9 @@ def on_penstock(work: str, data: Data) -> Callable[[], Awaitable[int]]:
             count += len(names)
         return count
 
+    async def scan() -> int:
+        return len([entry async for entry in files.scan(data.many, contents=True)])
+
     own: dict[str, Callable[[], Awaitable[int]]] = {
         "pread": read_each,
         "pread-many": read_batch,
@@ -303,6 +324,7 @@ def on_penstock(work: str, data: Data) -> Callable[[], Awaitable[int]]:
         "log-open": open_log,
         "stat-many": ask_many,
         "walk": walk,
+        "scan": scan,
     }
     questions: dict[str, Question] = {
         "stat": files.stat,
@@ -408,7 +430,7 @@ WORKS = (
     *("iterate-bytes", "iterate-text", "readlines-bytes", "readlines-text"),
     *("writelines-bytes", "writelines-text", "readline-bytes", "readline-text"),
     *("write-bytes", "write-text", "pread", "pread-many", "log-replay", "log-open"),
-    *("stat", "stat-many", "exists", "isfile", "access", "walk"),
+    *("stat", "stat-many", "exists", "isfile", "access", "walk", "scan"),
 )
 
 
@@ -447,6 +469,8 @@ def main() -> None:
     data = Data(options.folder)
     if options.work.startswith("log-"):
         data.write_log()
+    if options.work == "scan":
+        data.write_small_files()
     if options.peer == "built-in":
         print(json.dumps(measure_blocking(on_built_in(options.work, data), options.seconds)))
         return

@@ -68,6 +68,7 @@ NAMES = {
     "isfile": "`isfile`",
     "access": "`access`",
     "walk": "a file of a walk, 10 a folder",
+    "scan": "a file of 4 KiB read with its folder of 10,000",
 }
 
 

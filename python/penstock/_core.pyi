@@ -16,7 +16,7 @@ from collections.abc import (
     Iterable,
     Sequence,
 )
-from typing import Any, AnyStr, Literal, Self, SupportsIndex, TypeVar, overload
+from typing import Any, AnyStr, Literal, NamedTuple, Self, SupportsIndex, TypeVar, overload
 
 from _typeshed import ReadableBuffer, StrOrBytesPath, WriteableBuffer
 from anyio import Event
@@ -451,6 +451,13 @@ class MappedFileCore:
     def _populate(self, offset: int, size: int, /) -> None: ...
     def _close(self) -> None: ...
 
+class FolderEntry(NamedTuple):
+    name: str
+    kind: Literal["file", "folder", "link", "other"]
+    content: bytes | None
+
+def begin_scan(fd: int, contents: bool, largest: int, /) -> object: ...
+def scan_folder(scan: object, path: str, /) -> tuple[int, list[FolderEntry]]: ...
 def list_folder(path: str, follow_symlinks: bool, /) -> tuple[list[str], list[str]]: ...
 def usual_opening(file: Any, mode: str, encoding: str | None, /) -> Any: ...
 def set_file_classes(

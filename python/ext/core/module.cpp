@@ -85,7 +85,7 @@ int execute(PyObject* module) {
         add_binary_file_type(module, state) && add_text_piece_type(module, state) &&
         add_text_file_type(module, state) && add_opening_types(module, state) &&
         add_line_lists(module) && add_folder_listing(module) && add_cached_questions(module) &&
-        add_mapped_file_type(module);
+        add_folder_scan(module, state) && add_mapped_file_type(module);
     return done ? 0 : -1;
 }
 

@@ -74,6 +74,7 @@ bool add_http_request_types(PyObject* module, ModuleState* state);
 bool add_log_search(PyObject* module);
 bool add_folder_listing(PyObject* module);
 bool add_cached_questions(PyObject* module);
+bool add_folder_scan(PyObject* module, ModuleState* state);
 bool add_mapped_file_type(PyObject* module);
 bool add_ready_value_type(PyObject* module, ModuleState* state);
 bool add_returned_value_type(PyObject* module, ModuleState* state);

@@ -97,7 +97,7 @@ Py_ssize_t fill_target(BinaryFileObject* file, char* target, Py_ssize_t size) no
         data = buffered(file);
     }
     const auto there = static_cast<Py_ssize_t>(std::min(data.size(), wanted));
-    std::copy_n(data.data(), there, target);
+    data.copy(target, static_cast<std::size_t>(there));
     if (there == size || size < file->buffer_size) {
         return there;
     }

@@ -47,6 +47,7 @@ from penstock.files._metadata import (
 )
 from penstock.files._path_objects.path import Path
 from penstock.files._path_objects.removal import rmtree
+from penstock.files._path_objects.scanning import FolderEntry, scan
 from penstock.files._paths import link, mkdir, rename, replace, rmdir, scandir, stat, unlink
 from penstock.files._watching.changes import Change
 from penstock.files._watching.watch import Watch, watch
@@ -62,6 +63,7 @@ __all__ = [
     "Change",
     "CompressedFile",
     "FileLock",
+    "FolderEntry",
     "LogDamaged",
     "LogError",
     "LogFailed",
@@ -101,6 +103,7 @@ __all__ = [
     "rmdir",
     "rmtree",
     "salvage_log",
+    "scan",
     "scandir",
     "setxattr",
     "stat",
