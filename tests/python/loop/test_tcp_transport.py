@@ -421,6 +421,7 @@ def test_extra_info_of_a_connection_of_which_nothing_was_asked(run: Run) -> None
     run(main())
 
 
+@native_only
 def test_an_idle_connection_has_no_dictionary_for_its_socket(run: Run) -> None:
     async def main() -> None:
         with await connect(Recorder) as c:
