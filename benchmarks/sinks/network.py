@@ -3,12 +3,16 @@
     PYTHONPATH=python .venv/bin/python benchmarks/sinks/network.py --part cost
     PYTHONPATH=python .venv/bin/python benchmarks/sinks/network.py --part archive
     PYTHONPATH=python .venv/bin/python benchmarks/sinks/network.py --part lateness
+    PYTHONPATH=python .venv/bin/python benchmarks/sinks/network.py --part fleet --rate 10
 
 ``cost``: rows of 7 fields through the InfluxDB sink into an HTTP server that throws them away: rows
 per CPU-second of the sink's process, and beside it influxdb-client's lines, if it is installed.
 ``archive``: rows through NatsSink, a NATS server and an archiver into Parquet, all on this machine:
 samples a second from the first write to the last commit. ``lateness``: twenty devices at 50 Hz into
 a null sink, and into InfluxDB that answers, is stopped (SIGSTOP), is down, or flaps; in turn.
+``fleet``: recorders into a NATS server and an archiver, all in
+processes of their own: the share of a core and the memory of each, and the bytes of a row in the
+stream and in the archive.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import argparse
 import asyncio
 import importlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -207,13 +212,108 @@ async def lateness(rounds: int, seconds: float, folder: Path) -> dict[str, float
     return {name: statistics.median(shares) for name, shares in found.items()}
 
 
+_RECORDER = """
+import sys, penstock
+from benchmarks.sinks.network import FIELDS, Instruments
+from penstock.record import NatsSink, pipe, record
+
+class Own(Instruments):
+    names = tuple(f"d{number}" for number in range(int(sys.argv[4])))
+
+async def main():
+    async with NatsSink(sys.argv[1], spool=sys.argv[2]) as sink:
+        async with record(Own(), rate_hz=float(sys.argv[3]), duration=3600) as recording:
+            await pipe(recording, sink)
+penstock.run(main())
+"""
+
+
+class Used:
+    """What a process has used of the machine since this object was made."""
+
+    def __init__(self, process: int) -> None:
+        self._folder = Path(f"/proc/{process}")
+        self._began = time.perf_counter(), self._cpu()
+
+    def _cpu(self) -> float:
+        ticks = self._folder.joinpath("stat").read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+    def core_percent(self) -> float:
+        """CPU time by elapsed time, in percent."""
+        return 100 * (self._cpu() - self._began[1]) / (time.perf_counter() - self._began[0])
+
+    def megabytes(self) -> float:
+        """The memory that is this process's alone."""
+        lines = self._folder.joinpath("smaps_rollup").read_text().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) / 1024
+
+
+def fleet(
+    recorders: int, devices: int, rate_hz: float, seconds: float, folder: Path
+) -> dict[str, float]:
+    """The medians of some recorders, and their server and archiver, in a steady state."""
+    with nats_server() as server:
+        started = []
+        try:
+            for number in range(recorders):
+                arguments = [
+                    server.url(),
+                    str(folder / f"spool-{number}"),
+                    str(rate_hz),
+                    str(devices),
+                ]
+                started.append(subprocess.Popen([sys.executable, "-c", _RECORDER, *arguments]))
+            command = [sys.executable, "-m", "penstock.cli", "archive", server.url()]
+            options = [str(folder / "archive"), "--part-seconds", "5", "--json"]
+            archiver = subprocess.Popen([*command, *options])
+            started.append(archiver)
+            while (
+                server.ask("STREAM.INFO.lab").get("state", {}).get("num_subjects", 0)
+                < recorders * devices
+            ):
+                time.sleep(0.5)
+            time.sleep(5)  # for the first file, and what is imported for it
+            before = server.ask("STREAM.INFO.lab")["state"]
+            used = [Used(process.pid) for process in started]
+            own = Used(server.pid)
+            time.sleep(seconds)
+            after = server.ask("STREAM.INFO.lab")["state"]
+            rows = recorders * devices * rate_hz * seconds
+            found = {
+                "recorder_core_percent": statistics.median(u.core_percent() for u in used[:-1]),
+                "recorder_mb": statistics.median(u.megabytes() for u in used[:-1]),
+                "server_core_percent_a_recorder": own.core_percent() / recorders,
+                "server_mb": own.megabytes(),
+                "archiver_core_percent_a_recorder": used[-1].core_percent() / recorders,
+                "archiver_mb": used[-1].megabytes(),
+                "stream_bytes_a_row": (after["bytes"] - before["bytes"]) / rows,
+                "messages_a_second_a_recorder": (after["messages"] - before["messages"])
+                / seconds
+                / recorders,
+            }
+        finally:
+            for process in started:
+                process.terminate()
+            for process in started:
+                process.wait()
+    files = [file.stat() for file in (folder / "archive").rglob("run=*/**/*.parquet")]
+    found["archive_files"] = len(files)
+    return found
+
+
 def main() -> None:
     """Measure a part, and print it as JSON."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--part", choices=("cost", "archive", "lateness"), default="cost")
+    parser.add_argument("--part", choices=("cost", "archive", "lateness", "fleet"), default="cost")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of a run of lateness")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="of a run of lateness, or of fleet"
+    )
+    parser.add_argument("--recorders", type=int, default=8, help="of fleet")
+    parser.add_argument("--devices", type=int, default=1, help="of a recorder of fleet")
+    parser.add_argument("--rate", type=float, default=10.0, help="polls a second, of fleet")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="penstock-network-") as name:
         folder = Path(name)
@@ -221,6 +321,8 @@ def main() -> None:
             found = penstock.run(cost(options.rows, folder))
         elif options.part == "archive":
             found = penstock.run(archive(options.rows, folder))
+        elif options.part == "fleet":
+            found = fleet(options.recorders, options.devices, options.rate, options.seconds, folder)
         else:
             found = penstock.run(lateness(options.rounds, options.seconds, folder))
     print(json.dumps({name: round(value, 3) for name, value in found.items()}, indent=2))

@@ -65,6 +65,12 @@ class Daemon:
             assert time.monotonic() < deadline, self.output()
             time.sleep(0.01)
 
+    @property
+    def pid(self) -> int:
+        """The number of the process that runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def _answers(self) -> bool:
         with contextlib.suppress(OSError):
             return self._is_ready()
