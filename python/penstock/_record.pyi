@@ -24,4 +24,14 @@ def value_lists(
     mappings: Iterable[Any], names: tuple[str, ...], /
 ) -> tuple[tuple[list[Any], ...], bool]: ...
 def float_cells(cells: list[Any], /) -> tuple[bytes, bytes] | None: ...
+def frame_values(
+    prefix: bytes,
+    names: tuple[str, ...],
+    widths: tuple[int, ...],
+    decimals: tuple[int, ...],
+    text_width: int,
+    texts: dict[bytes, str],
+    line: bytes,
+    /,
+) -> dict[str, float | str] | None: ...
 def utc_stamps(moments: Iterable[datetime], otherwise: Callable[[Any], int], /) -> bytes: ...

@@ -32,6 +32,9 @@ PyMethodDef functions[] = {
      "float_cells(cells): floats and None as numbers and validity bytes; None for other values."},
     {"utc_stamps", &utc_stamps, METH_VARARGS,
      "utc_stamps(moments, otherwise): nanoseconds since 1970 UTC of datetimes."},
+    {"frame_values", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&frame_values)),
+     METH_FASTCALL,
+     "frame_values(prefix, names, widths, decimals, text_width, texts, line): a dict, or None."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -21,5 +21,6 @@ PyObject* attribute_lists(PyObject* module, PyObject* arguments) noexcept;
 PyObject* value_lists(PyObject* module, PyObject* arguments) noexcept;
 PyObject* float_cells(PyObject* module, PyObject* cells) noexcept;
 PyObject* utc_stamps(PyObject* module, PyObject* arguments) noexcept;
+PyObject* frame_values(PyObject* module, PyObject* const* arguments, Py_ssize_t count) noexcept;
 
 } // namespace penstock::python::record

@@ -28,6 +28,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from penstock._record import frame_values
 from penstock.alicat._bus.replies import refuse_line
 from penstock.alicat.errors import AlicatParseError, ErrorContext
 from penstock.alicat.registry import Gas, Statistic
@@ -197,6 +198,9 @@ class ParsedFrame:
     unknown_status: frozenset[str]
 
 
+_Plan = tuple[bytes, tuple[str, ...], tuple[int, ...], tuple[int, ...], int, dict[bytes, str]]
+
+
 class UnseenGasError(AlicatParseError):
     """A gas name that needs a second frame to be accepted."""
 
@@ -218,6 +222,7 @@ class FrameDecoder:
         "_gases",
         "_match",
         "_names",
+        "_plan",
         "_texts",
         "_unseen_gas",
         "columns",
@@ -250,6 +255,7 @@ class FrameDecoder:
             for column, text in zip(columns, match.groups() if match else (), strict=False):
                 if column.is_gas:
                     self._gases[text] = self._text(text)
+        self._plan = self._usual_plan()
 
     def __call__(self, line: bytes) -> ParsedFrame:
         """Decode ``line``, which has no surrounding white space.
@@ -257,6 +263,14 @@ class FrameDecoder:
         Raises:
             AlicatProtocolError: it is no frame of this unit and format; the class tells why.
         """
+        if self._plan is not None:
+            usual = frame_values(*self._plan, line)
+            if usual is not None:
+                return ParsedFrame(self.unit_id, MappingProxyType(usual), NO_STATUS, _NO_CODES)
+        return self.by_pattern(line)
+
+    def by_pattern(self, line: bytes) -> ParsedFrame:
+        """Decode ``line`` by the regular expression alone: every frame, the usual ones too."""
         match = self._match(line)
         if match is None:
             refuse_line(line, self.unit_id, wanted=self._wanted())
@@ -301,6 +315,23 @@ class FrameDecoder:
                 # Exactly the width, padded on the left; or longer, then without padding.
                 parts.append(b" ((?=[ ]*[!-~])[ -~]{%d}(?= |\\Z)|[!-~]{%d,})" % (width, width))
         return re.compile(b"".join(parts) + rb"((?: +[A-Z0-9]{3})*)\Z").match
+
+    def _usual_plan(self) -> _Plan | None:
+        """What the extension needs for a frame without status codes, with at most a last text."""
+        numbers = [column for column in self.columns if column.kind == "float"]
+        rest = self.columns[len(numbers) :]
+        if len(rest) > 1 or self.columns[: len(numbers)] != tuple(numbers):
+            return None
+        count = len(numbers)
+        seen = self._gases if rest and rest[0].is_gas else self._texts
+        return (
+            self.unit_id.encode(),
+            self._names,
+            tuple(width or 0 for width in self.confirmed_widths[:count]),
+            tuple(-1 if shown is None else shown for shown in self._confirmed_decimals[:count]),
+            (self.confirmed_widths[count] or 0) if rest else 0,
+            seen,
+        )
 
     def _confirm(self, sample: bytes) -> tuple[int | None, ...]:
         """The widths that the sample shows, where they agree with what was advertised.
