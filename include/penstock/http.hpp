@@ -7,6 +7,12 @@
 #include <penstock/http/cookie.hpp>
 #include <penstock/http/errors.hpp>
 #include <penstock/http/event_stream.hpp>
+#include <penstock/http/filter/authorization.hpp>
+#include <penstock/http/filter/chain.hpp>
+#include <penstock/http/filter/cors.hpp>
+#include <penstock/http/filter/rate_limit.hpp>
+#include <penstock/http/filter/security_headers.hpp>
+#include <penstock/http/filter/time_limit.hpp>
 #include <penstock/http/form.hpp>
 #include <penstock/http/head.hpp>
 #include <penstock/http/headers.hpp>

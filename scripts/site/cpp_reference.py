@@ -30,6 +30,7 @@ PAGES = {
     "net": "Sockets",
     "tls": "TLS",
     "http": "HTTP",
+    "http/filter": "HTTP: filters",
     "ws": "WebSocket",
     "fs": "Files",
     "process": "Processes",

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace penstock::codec {
@@ -17,5 +19,9 @@ inline constexpr std::string_view base64_alphabet =
 
 /// Writes `bytes` in base64 with padding to `out`, which has room for `base64_size`.
 void encode_base64(std::span<const std::byte> bytes, char* out) noexcept;
+
+/// The bytes of a text in base64; nothing if it is none. Padding may be missing, and the bits that
+/// no byte has must be 0 (RFC 4648, 3.5). Throws `std::bad_alloc`.
+[[nodiscard]] std::optional<std::string> decode_base64(std::string_view text);
 
 } // namespace penstock::codec

@@ -5,6 +5,11 @@
 #include <penstock/http/content.hpp>
 #include <penstock/http/cookie.hpp>
 #include <penstock/http/event_stream.hpp>
+#include <penstock/http/filter/authorization.hpp>
+#include <penstock/http/filter/chain.hpp>
+#include <penstock/http/filter/cors.hpp>
+#include <penstock/http/filter/rate_limit.hpp>
+#include <penstock/http/filter/time_limit.hpp>
 #include <penstock/http/form.hpp>
 #include <penstock/http/json.hpp>
 #include <penstock/http/metrics.hpp>
@@ -199,6 +204,24 @@ Task<Result<>> send_report(http::Request& request, http::Response& response) {
 
 } // namespace http_content_page
 
+namespace http_filters_page {
+
+void add_api(http::Server& server, const std::string& token) {
+    const http::RateLimit limit({.requests = 100, .burst = 200});
+    const http::Cors cors({.origins = {"https://app.example"}});
+    const http::BearerAuthorization known(
+        "api", [token](std::string_view sent) { return http::equal_secrets(sent, token); });
+    const auto report = [](http::Request&, http::Response& response) -> Task<Result<>> {
+        response.body("all is well\n");
+        co_return Result<>();
+    };
+    auto route = http::chain(cors, limit, known, http::TimeLimit(std::chrono::seconds(5)), report);
+    server.get("/report", route);
+    server.route(http::Method::options, "/report", std::move(route)); // for preflights
+}
+
+} // namespace http_filters_page
+
 namespace http_metrics_page {
 
 http::ServerOptions counted(const std::shared_ptr<http::Metrics>& metrics) {
@@ -342,6 +365,19 @@ TEST(CppPage, EventsReachTheClient) {
         const std::string answer = co_await read_until(stream, "data: 12\n\n");
         EXPECT_TRUE(answer.ends_with("\r\n\r\nid: 0\ndata: first\n\ndata: 12\n\n")) << answer;
         prices.close();
+    });
+}
+
+TEST(CppPage, FiltersStandBeforeAReport) {
+    http::Server server;
+    http_filters_page::add_api(server, "secret");
+    with_server(server, [](net::Endpoint endpoint) -> Task<void> {
+        const std::string answers =
+            co_await exchange(endpoint, "GET /report HTTP/1.1\r\nHost: a\r\n\r\n"
+                                        "GET /report HTTP/1.1\r\nHost: a\r\n"
+                                        "Authorization: Bearer secret\r\n\r\n");
+        EXPECT_TRUE(answers.starts_with("HTTP/1.1 401 ")) << answers;
+        EXPECT_TRUE(answers.ends_with("all is well\n")) << answers;
     });
 }
 

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+#include <penstock/http/request.hpp>
+#include <penstock/http/response.hpp>
+#include <penstock/result.hpp>
+#include <penstock/task/task.hpp>
+
+namespace penstock::http {
+
+namespace detail {
+
+/// A filter that only decides whether the request goes on.
+template <typename F>
+concept GateFilter = std::invocable<F&, Request&, Response&> &&
+                     std::same_as<std::invoke_result_t<F&, Request&, Response&>, bool>;
+
+inline Task<Result<>> answered() {
+    co_return Result<>();
+}
+
+/// The last part of a chain: a handler, whose outcome is one of two types here.
+template <typename Handler> struct ChainEnd {
+    Handler handler;
+
+    auto operator()(Request& request, Response& response) {
+        using Outcome = std::invoke_result_t<Handler&, Request&, Response&>;
+        if constexpr (std::same_as<Outcome, Task<void>>) {
+            return with_success(handler(request, response));
+        } else if constexpr (std::is_void_v<Outcome>) {
+            handler(request, response);
+            return Result<>();
+        } else {
+            return handler(request, response);
+        }
+    }
+
+private:
+    static Task<Result<>> with_success(Task<void> task) {
+        co_await std::move(task);
+        co_return Result<>();
+    }
+};
+
+/// What a filter is given to go on. Valid while the filter runs.
+template <typename Rest> class Next {
+public:
+    explicit Next(Rest& rest) noexcept : rest_(&rest) {}
+
+    [[nodiscard]] Task<Result<>> operator()(Request& request, Response& response) const {
+        if constexpr (std::same_as<std::invoke_result_t<Rest&, Request&, Response&>, Result<>>) {
+            return finished(*rest_, request, response);
+        } else {
+            return (*rest_)(request, response);
+        }
+    }
+
+private:
+    static Task<Result<>> finished(Rest& rest, Request& request, Response& response) {
+        co_return rest(request, response);
+    }
+
+    Rest* rest_;
+};
+
+template <typename Filter, typename Rest> struct ChainLink {
+    Filter filter;
+    Rest rest;
+
+    auto operator()(Request& request, Response& response) {
+        using Outcome = std::invoke_result_t<Rest&, Request&, Response&>;
+        if constexpr (!GateFilter<Filter>) {
+            return filter(request, response, Next<Rest>(rest));
+        } else if constexpr (std::same_as<Outcome, Result<>>) {
+            return filter(request, response) ? rest(request, response) : Result<>();
+        } else {
+            return filter(request, response) ? rest(request, response) : answered();
+        }
+    }
+};
+
+} // namespace detail
+
+/// The handler alone: the end of the recursion.
+template <typename Handler> [[nodiscard]] auto chain(Handler handler) {
+    return detail::ChainEnd<Handler>{std::move(handler)};
+}
+
+/// A handler behind filters (middleware), which meet the request in the order of the arguments. The
+/// result is a handler again, for a route of a server or as the last part of another chain:
+///
+///     http::RateLimit limit({.requests = 10, .burst = 20});
+///     server.get("/report", http::chain(limit, http::SecurityHeaders(), report));
+///
+/// A filter is a copyable function object of one of two kinds:
+///
+/// - `bool operator()(Request&, Response&)` says whether the request goes on. With false, it has
+///   set the response. It may also add fields to the response, which later parts may change.
+/// - `template <typename Next> Task<Result<>> operator()(Request&, Response&, Next next)` calls
+///   `next(request, response)` once, or not at all, and may act before and after it.
+///
+/// The types of all parts are known, so a chain has no virtual call, and one of the first kind in
+/// front of a handler that does not wait makes no coroutine. A chain belongs to its route: state
+/// that several routes share is the filter's to share (`RateLimit` does).
+template <typename Filter, typename... Rest>
+    requires(sizeof...(Rest) > 0)
+[[nodiscard]] auto chain(Filter filter, Rest... rest) {
+    auto inner = chain(std::move(rest)...);
+    return detail::ChainLink<Filter, decltype(inner)>{std::move(filter), std::move(inner)};
+}
+
+} // namespace penstock::http

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <penstock/http/request.hpp>
+#include <penstock/http/response.hpp>
+
+namespace penstock::http {
+
+struct CorsOptions {
+    /// Origins whose scripts may read the responses: "https://app.example". "*" alone is all.
+    std::vector<std::string> origins{};
+    /// What a preflight is told, beside GET, HEAD and POST, which need no leave.
+    std::vector<std::string> methods{};
+    std::vector<std::string> request_fields{};  ///< fields that a request may have
+    std::vector<std::string> response_fields{}; ///< fields that scripts may read
+    bool credentials = false;                   ///< cookies and Authorization are allowed
+    std::chrono::seconds max_age{600};          ///< for how long a browser keeps the answer
+};
+
+/// A filter for requests of scripts from other origins (CORS, https://fetch.spec.whatwg.org). It
+/// answers preflights, for which the route needs the method OPTIONS too:
+///
+///     auto api = http::chain(http::Cors({.origins = {"https://app.example"}}), handler);
+///     server.get("/api", api);
+///     server.route(http::Method::options, "/api", api);
+///
+/// A request from another origin is answered without the fields that would let its script read the
+/// response. It is no protection of the server: who is no browser does not ask.
+class Cors {
+public:
+    /// Throws `std::invalid_argument` without an origin, for "*" beside others, and for "*" with
+    /// `credentials`, which browsers refuse.
+    explicit Cors(CorsOptions options);
+
+    bool operator()(Request& request, Response& response) const;
+
+private:
+    [[nodiscard]] bool allows(std::string_view origin) const noexcept;
+
+    CorsOptions options_;
+    bool any_origin_;
+    std::string methods_;
+    std::string request_fields_;
+    std::string response_fields_;
+    std::string max_age_;
+};
+
+} // namespace penstock::http

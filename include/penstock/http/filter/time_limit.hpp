@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <system_error>
+
+#include <penstock/http/request.hpp>
+#include <penstock/http/response.hpp>
+#include <penstock/task/timeout.hpp>
+
+namespace penstock::http {
+
+/// A filter that cancels what is behind it after a time, and answers 503 then. If the response has
+/// begun, its connection is reset, so that no client takes a part for the whole.
+///
+/// The handler ends when it reacts to its cancellation: one that computes without a wait cannot be
+/// stopped. A handler that answers in spite of the cancellation is heard.
+class TimeLimit {
+public:
+    explicit TimeLimit(std::chrono::nanoseconds limit) noexcept : limit_(limit) {}
+
+    template <typename Next>
+    Task<Result<>> operator()(Request& request, Response& response, Next next) {
+        const Result<> outcome = co_await timeout(limit_, next(request, response));
+        if (!outcome && outcome.error() == std::errc::timed_out && !response.started()) {
+            response.status(Status::service_unavailable);
+            response.body("");
+            co_return Result<>();
+        }
+        co_return outcome;
+    }
+
+private:
+    std::chrono::nanoseconds limit_;
+};
+
+} // namespace penstock::http
