@@ -67,10 +67,10 @@ class Data:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()
 
-    def write_small_files(self) -> None:
-        """Make a folder of 10,000 files of 4 KiB."""
+    def write_small_files(self, count: int = SMALL_FILES) -> None:
+        """Make a folder of ``count`` files of 4 KiB."""
         os.makedirs(self.many, exist_ok=True)
-        for number in range(SMALL_FILES):
+        for number in range(count):
             Path(self.many, str(number)).write_bytes(number.to_bytes(4, "big") * 1024)
 
     def write_log(self) -> None:

@@ -26,6 +26,7 @@ def test_every_kind_of_work_has_a_name() -> None:
 def test_all_contenders_do_the_same_work(tmp_path: Path) -> None:
     data = file_objects.Data(tmp_path)
     data.write_log()
+    data.write_small_files(100)
     for work in file_objects.WORKS:
         units = file_objects.on_built_in(work, data)()
         done = asyncio.run(_once(file_objects.on_penstock(work, data)))
