@@ -275,27 +275,47 @@ class ModbusClient:
         requested_unix_ns = time_ns()
         requested_ns = monotonic_ns()
         try:
-            await wire.put(frame, timeout + _SENDING_GRACE_S)
-            with waiting.scope(deadline=waiting.now() + timeout):
-                while True:
-                    while (reply := framing.next_reply()) is None:
-                        framing.feed(await wire.receive(CHUNK))
-                    received_ns = monotonic_ns()
-                    received_unix_ns = time_ns()
-                    wire.last_byte_at = monotonic()
-                    if reply.unit != unit:
-                        counts.discarded += 1
-                        continue
-                    try:
-                        values = request.decode(reply.pdu)
-                    except ModbusExceptionError:
-                        del self._owed[unit]
-                        raise
+            ends_at = waiting.now() + timeout
+            if wire.exchange is None:
+                await wire.put(frame, timeout + _SENDING_GRACE_S)
+                ends_at = waiting.now() + timeout
+            else:
+                part = await wire.exchange(frame, timeout=timeout, max_bytes=CHUNK)
+                assert part is not None  # it was not told to look for strays
+                if part.taken < len(frame):
+                    await wire.put(frame[part.taken :], timeout + _SENDING_GRACE_S)
+                    ends_at = waiting.now() + timeout
+                framing.feed(part.data)
+            while True:
+                while (reply := framing.next_reply()) is None:
+                    chunk = await wire.receive_by(ends_at, CHUNK)
+                    if not chunk:
+                        break
+                    framing.feed(chunk)
+                    # A line that is never silent must not keep this waiting.
+                    if waiting.now() >= ends_at:
+                        reply = framing.next_reply()
+                        break
+                if reply is None:
+                    break  # too late
+                received_ns = monotonic_ns()
+                received_unix_ns = time_ns()
+                wire.last_byte_at = monotonic()
+                if reply.unit != unit:
+                    counts.discarded += 1
+                    if waiting.now() >= ends_at:
+                        break
+                    continue
+                try:
+                    values = request.decode(reply.pdu)
+                except ModbusExceptionError:
                     del self._owed[unit]
-                    counts.exchanges += 1
-                    return Exchange(
-                        values, requested_ns, requested_unix_ns, received_ns, received_unix_ns
-                    )
+                    raise
+                del self._owed[unit]
+                counts.exchanges += 1
+                return Exchange(
+                    values, requested_ns, requested_unix_ns, received_ns, received_unix_ns
+                )
         except AlicatProtocolError as error:
             counts.malformed += 1
             wire.last_byte_at = monotonic()
