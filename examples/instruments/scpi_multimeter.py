@@ -1,6 +1,7 @@
 """SCPI multimeters as a source of recordings: another family through the same seam.
 
 python examples/instruments/scpi_multimeter.py 127.0.0.1:5025 volts.csv
+python examples/instruments/scpi_multimeter.py /dev/ttyUSB0 volts.csv
 """
 
 from __future__ import annotations
@@ -10,23 +11,26 @@ from collections.abc import Mapping, Sequence
 from time import monotonic_ns, time_ns
 
 import anyio
-from anyio.abc import ByteStream
 
 from penstock.record import CsvSink, Field, PolledReading, PollResult, pipe, record
+from penstock.serial import SerialPort, open_serial_port
 
 _UNITS = {"VOLT": "V", "CURR": "A"}
 
 
 class ScpiMultimeters:
-    """Polls named multimeters with ``READ?``; each has a connection, and so a bus, of its own."""
+    """Polls named multimeters with ``READ?``; each has a port, and so a bus, of its own.
+
+    A port is a device such as ``/dev/ttyUSB0``, or HOST:PORT.
+    """
 
     source_id = "scpi"
     stamps_first_byte = True
 
-    def __init__(self, addresses: Mapping[str, tuple[str, int]], *, timeout: float = 1.0) -> None:
+    def __init__(self, addresses: Mapping[str, str], *, timeout: float = 1.0) -> None:
         self._addresses = dict(addresses)
         self._timeout = timeout
-        self._streams: dict[str, ByteStream] = {}
+        self._ports: dict[str, SerialPort] = {}
         self._facts: dict[str, dict[str, str]] = {}
         self._functions: dict[str, str] = {}
         self.revision = 0
@@ -53,9 +57,9 @@ class ScpiMultimeters:
             await self._connect(name)
 
     async def close(self) -> None:
-        for stream in self._streams.values():
-            await stream.aclose()
-        self._streams.clear()
+        for port in self._ports.values():
+            await port.aclose()
+        self._ports.clear()
 
     async def poll(self, names: Sequence[str] | None = None) -> Mapping[str, PollResult]:
         return {name: await self._read(name) for name in names or self.names}
@@ -63,18 +67,21 @@ class ScpiMultimeters:
     async def _read(self, name: str) -> PollResult:
         asked, asked_unix = monotonic_ns(), time_ns()
         try:
-            if name not in self._streams:
+            if name not in self._ports:
                 await self._connect(name)
             text, first = await self._ask(name, "READ?")
             reading = PolledReading({self._functions[name]: float(text)})
-        except (OSError, ValueError, anyio.EndOfStream, anyio.BrokenResourceError) as error:
+        except (OSError, ValueError) as error:
             await self._drop(name)
             return PollResult(None, error, asked, asked_unix, monotonic_ns(), time_ns())
         return PollResult(reading, None, asked, asked_unix, monotonic_ns(), time_ns(), first)
 
     async def _connect(self, name: str) -> None:
+        address = self._addresses[name]
         with anyio.fail_after(self._timeout):
-            self._streams[name] = await anyio.connect_tcp(*self._addresses[name])
+            self._ports[name] = await open_serial_port(
+                address if "/" in address else f"socket://{address}"
+            )
         maker, model, serial, firmware = (await self._ask(name, "*IDN?"))[0].split(",")
         self._functions[name] = (await self._ask(name, "CONF?"))[0].strip('"').split()[0]
         facts = {"maker": maker, "model": model, "serial": serial, "firmware": firmware}
@@ -83,26 +90,21 @@ class ScpiMultimeters:
 
     async def _ask(self, name: str, command: str) -> tuple[str, int]:
         """The reply to a command, and when its first byte came."""
-        stream = self._streams[name]
-        with anyio.fail_after(self._timeout):
-            await stream.send(f"{command}\n".encode())
-            reply = await stream.receive()
-            first = monotonic_ns()
-            while not reply.endswith(b"\n"):
-                reply += await stream.receive()
-        return reply.decode("ascii").strip(), first
+        answer = await self._ports[name].exchange(
+            f"{command}\n".encode(), delimiter=b"\n", timeout=self._timeout
+        )
+        return answer.data.decode("ascii").strip(), answer.first_byte_ns
 
     async def _drop(self, name: str) -> None:
-        """Close a connection whose reply may still come: it must not answer the next question."""
-        stream = self._streams.pop(name, None)
-        if stream is not None:
-            await anyio.aclose_forcefully(stream)
+        """Close a port whose reply may still come: it must not answer the next question."""
+        port = self._ports.pop(name, None)
+        if port is not None:
+            await anyio.aclose_forcefully(port)
 
 
 async def main(address: str, path: str) -> None:
     """Record one multimeter at 10 Hz for 5 s."""
-    host, _, port = address.rpartition(":")
-    multimeters = ScpiMultimeters({"dmm": (host, int(port))})
+    multimeters = ScpiMultimeters({"dmm": address})
     await multimeters.open()
     async with record(multimeters, rate_hz=10, duration=5) as recording:
         summary = await pipe(recording, CsvSink(path))

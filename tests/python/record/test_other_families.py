@@ -53,7 +53,7 @@ async def test_a_scpi_multimeter_is_recorded_with_its_unit_and_its_name() -> Non
     amperes.function = "CURR"
     sink = InMemorySink()
     async with served(volts.serve) as one, served(amperes.serve) as other:
-        addresses = {"volts": ("127.0.0.1", one), "amps": ("127.0.0.1", other)}
+        addresses = {"volts": f"127.0.0.1:{one}", "amps": f"127.0.0.1:{other}"}
         source = scpi.ScpiMultimeters(addresses, timeout=20)
         checked: PollSource = source
         await source.open()
@@ -80,7 +80,7 @@ async def test_a_multimeter_that_falls_silent_and_returns_is_recorded_again() ->
     simulated, scpi = example("simulated_multimeter"), example("scpi_multimeter")
     meter = simulated.Multimeter()
     async with served(meter.serve) as port:
-        source = scpi.ScpiMultimeters({"volts": ("127.0.0.1", port)}, timeout=1.5)
+        source = scpi.ScpiMultimeters({"volts": f"127.0.0.1:{port}"}, timeout=1.5)
         await source.open()
         async with record(source, rate_hz=50) as recording:
 
