@@ -180,3 +180,70 @@ def test_the_command_archives_a_stream_and_query_reads_it(
     done = subprocess.run([*command, "--format", "json"], capture_output=True, env=ENV, check=True)
     flows = sum(row[3] for table in ("samples", "samples_2") for row in rows(server, table))
     assert json.loads(done.stdout) == [{"runs": 3, "n": 14, "s": flows}]
+
+
+def test_archivers_that_are_killed_have_each_row_once(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    """Also while the database is away for a moment."""
+
+    def begin() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "penstock.cli", "archive", nats.url(), server.uri()]
+        options = ["--part-seconds", "1", "--lease", "2"]
+        with (tmp_path / "log").open("ab") as log:
+            return subprocess.Popen([*command, *options], stdout=log, stderr=log, env=ENV)
+
+    async def record(number: int) -> int:
+        rows = 0
+        async with NatsSink(nats.url(), spool=tmp_path / str(number), timeout=2.0) as sink:
+            while not done.is_set():
+                await sink.write_batch(flow_batch(7, rows))
+                rows += 7
+                await asyncio.sleep(0.02)
+        return rows
+
+    async def committed(more: int) -> None:
+        """Until so many more transactions of archivers are there."""
+        before = await asyncio.to_thread(versions)
+        while await asyncio.to_thread(versions) < before + more:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+    def versions() -> int:
+        try:
+            return int(query(server, "SELECT sum(version) FROM penstock_archive")[0][0] or 0)
+        except psycopg.errors.UndefinedTable:
+            return 0
+
+    async def disturb() -> None:
+        for number in range(2):
+            await committed(2)
+            members[0].kill()
+            members.pop(0).wait()
+            if number == 1:
+                await asyncio.to_thread(server.stop)
+                await asyncio.to_thread(server.start)
+            members.append(begin())
+        done.set()
+
+    async def main() -> list[int]:
+        *counts, _ = await asyncio.gather(record(1), record(2), disturb())
+        return counts
+
+    with nats_server() as nats:
+        done = asyncio.Event()
+        members = [begin(), begin()]
+        try:
+            recorded = asyncio.run(main())
+        finally:
+            for member in members:
+                member.terminate()
+            codes = [member.wait(30) for member in members]
+        # The last one may not have begun to listen for the signal.
+        assert codes[0] == 143 and codes[1] in (143, -15), (tmp_path / "log").read_text()
+        command = [sys.executable, "-m", "penstock.cli", "archive", nats.url(), server.uri()]
+        subprocess.run([*command, "--once", "--lease", "2"], check=True, env=ENV)
+    by_run: dict[str, list[int]] = {}
+    for run, _, number, flow in rows(server):
+        assert number == flow
+        by_run.setdefault(run, []).append(number)
+    assert sorted(by_run.values()) == sorted(list(range(count)) for count in recorded)
