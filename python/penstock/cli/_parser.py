@@ -40,9 +40,13 @@ exit codes:
 
 
 class _Parser(argparse.ArgumentParser):
-    """The parser of the first word, which names the nearest command to one that there is not."""
+    """The parser of a command's name, which names the nearest one to a name that there is not."""
 
     commands: Any = None
+
+    def add_subparsers(self, **options: Any) -> Any:
+        self.commands = super().add_subparsers(**options)
+        return self.commands
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         first = next(iter(args or ()), "")
@@ -51,7 +55,8 @@ class _Parser(argparse.ArgumentParser):
 
             near = get_close_matches(first, known, n=1)
             if near:
-                self.error(f"argument COMMAND: invalid choice: {first!r}; did you mean {near[0]}?")
+                what = self.commands.metavar
+                self.error(f"argument {what}: invalid choice: {first!r}; did you mean {near[0]}?")
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             # By the parser of the command, so the usage that is printed is the command's.
@@ -72,8 +77,6 @@ def build_parser() -> _Parser:
         "--version", action=_Version, nargs=0, help="print the version number and exit"
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    parser.commands = commands
-
     demo = commands.add_parser(
         "demo",
         help="record four simulated mass-flow controllers",

@@ -95,6 +95,8 @@ def test_help_imports_no_slow_modules(environment: dict[str, str]) -> None:
         ([], "record the instruments that"),
         (["demoo"], "invalid choice"),
         (["recrod", "run.toml"], "did you mean record?"),
+        (["alicat", "reed", "/dev/ttyUSB0"], "did you mean read?"),
+        (["log", "chek", "orders.log"], "did you mean check?"),
         (["demo", "--duration", "-1"], "'-1' is not a time in seconds"),
         (["demo", "--duration", "nan"], "'nan' is not a time in seconds"),
         (["demo", "--rate", "fast"], "'fast' is not a rate in hertz"),
