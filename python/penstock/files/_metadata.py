@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
-from penstock._core import access_now
+from penstock._core import access_now, stat_now
 from penstock._durable_files import sync_folder as sync_folder_of
 from penstock.files._backend import current_backend
 from penstock.files._in_flight import results_of
@@ -114,12 +114,21 @@ async def stat_many(
     if limit < 1:
         raise ValueError(f"limit {limit} is below 1: no file could be asked for")
     backend = current_backend()
-    found: list[os.stat_result | None] = await results_of(
-        backend,
-        (backend.stat(path, follow_symlinks) for path in paths),
-        limit,
-        missing_ok=missing_ok,
+    found: list[os.stat_result | None] = []
+    unknown: list[tuple[int, StrOrBytesPath]] = []
+    for path in paths:
+        status = None if isinstance(path, int) else stat_now(path, follow_symlinks)
+        if status is None:
+            if backend.should_yield(0):
+                await backend.yield_now()
+            unknown.append((len(found), path))
+        found.append(status)
+    operations = (backend.stat(path, follow_symlinks) for _, path in unknown)
+    answers: list[os.stat_result | None] = await results_of(
+        backend, operations, limit, missing_ok=missing_ok
     )
+    for (number, _), answer in zip(unknown, answers, strict=True):
+        found[number] = answer
     return found
 
 
