@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from penstock import files
+from tests.python.files.child_script import run_script
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_descriptor_left")]
 
@@ -117,3 +118,21 @@ async def test_a_scan_that_ends_early_or_is_cancelled_leaves_nothing_open(tmp_pa
         await anext(scan)
     with pytest.raises(RuntimeError, match="cancelled"):
         await anext(scan)
+
+
+def test_a_program_may_end_while_a_worker_scans(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / str(number)).write_bytes(bytes(20_000))
+    ended = run_script(f"""
+        import asyncio, sys
+        import penstock
+        from penstock import files
+
+        async def main():
+            task = asyncio.ensure_future(anext(files.scan({str(tmp_path)!r}, contents=True)))
+            await asyncio.sleep(0)
+            sys.exit(3)
+
+        penstock.run(main())
+    """)
+    assert (ended.returncode, ended.stderr) == (3, "")
