@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from penstock.record import (
     exported_netcdf,
 )
 from tests.python.documentation.page_steps import DOCS, blocks
+from tests.python.integration.daemons import program_or_skip
 from tests.python.record.batches import NOON_NS, typed_batch
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -240,3 +243,39 @@ def test_rows_that_wait_for_a_chunk_are_all_written_in_order(
             assert group["t_ns"][:].tolist() == [NOON_NS + number for number in numbers]
             texts = [b"".join(letters).decode() for letters in group["Gas"][:]]
             assert texts == ["x" * (number // 10) for number in numbers]
+
+
+@pytest.mark.slow
+def test_octave_reads_netcdf(tmp_path: Path) -> None:
+    """Groups, numbers with gaps, integers of 64 bits, texts and attributes."""
+    octave = program_or_skip("octave-cli", "octave octave-netcdf")
+    out = exported(recording(tmp_path / "run.parquet"), ".nc")
+    program = """
+        pkg load netcdf
+        file = argv(){end};
+        printf("groups %s\\n", strjoin(sort({ncinfo(file).Groups.Name}), " "));
+        flow = ncread(file, "/fuel/Mass_Flow");
+        printf("flow %d %d %.2f\\n", numel(flow), sum(isnan(flow)), flow(end));
+        stamps = ncread(file, "/fuel/t_ns");
+        printf("stamp %s %d\\n", class(stamps), stamps(1));
+        gas = ncread(file, "/fuel/Gas");
+        printf("gas %s\\n", deblank(gas(:, 1)'));
+        printf("unit %s\\n", ncreadatt(file, "/fuel/Mass_Flow", "penstock_units"));
+        printf("serial %s\\n", ncreadatt(file, "/fuel", "serial"));
+    """
+    script = tmp_path / "read.m"
+    script.write_text(textwrap.dedent(program))
+    done = subprocess.run(
+        [octave, "--no-init-file", str(script), str(out)], capture_output=True, text=True
+    )
+    if "package netcdf" in done.stderr:
+        pytest.skip("Octave has no package netcdf (Debian: apt-get install octave-netcdf)")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "groups air_2 events fuel",
+        "flow 50 1 12.25",
+        f"stamp int64 {NOON_NS}",
+        "gas N2 é",
+        "unit SCCM",
+        "serial 00123",
+    ]
