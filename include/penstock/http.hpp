@@ -3,6 +3,7 @@
 /// The client has a library and headers of its own: `<penstock/http/client.hpp>`.
 #pragma once
 
+#include <penstock/http/access_log.hpp>
 #include <penstock/http/content.hpp>
 #include <penstock/http/cookie.hpp>
 #include <penstock/http/errors.hpp>

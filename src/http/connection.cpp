@@ -8,6 +8,7 @@
 
 #include <penstock/detail/task/budget_operation.hpp>
 #include <penstock/detail/task/deadline.hpp>
+#include <penstock/http/access_log.hpp>
 #include <penstock/http/errors.hpp>
 #include <penstock/http/refusal.hpp>
 #include <penstock/http/upgrade.hpp>
@@ -48,6 +49,10 @@ Connection::~Connection() {
         if (counting_) {
             server_.options.metrics->request_ended();
         }
+    }
+    if (counting_) {
+        constexpr int client_closed = 499; // nginx' number for a request that nobody waits for
+        log_response(response_started() ? code(response_.status()) : client_closed);
     }
 }
 
@@ -335,7 +340,26 @@ void Connection::answer(Status status) {
         response_.header("Content-Type", "text/plain; charset=utf-8");
         body_text_ = std::to_string(code(status));
         body_text_.append(" ").append(reason(status)).append("\n");
+        make_error_page();
     }
+}
+
+void Connection::make_error_page() {
+    if (!server_.options.error_page) {
+        return;
+    }
+    const Status status = response_.head_.status;
+    std::string line = body_text_;
+    try {
+        server_.options.error_page(response_);
+        response_.head_.status = status;
+        return;
+    } catch (...) {
+        report({}, std::current_exception());
+    }
+    reset_response();
+    response_.head_.status = status;
+    body_text_ = std::move(line);
 }
 
 Task<Result<>> Connection::take_over(const Handler& handler) {
@@ -344,7 +368,7 @@ Task<Result<>> Connection::take_over(const Handler& handler) {
     }
     upgraded_ = true;
     upgraded_peer_ = peer();
-    if (std::exchange(counting_, false)) {
+    if (std::exchange(counting_, false) && server_.options.metrics) {
         server_.options.metrics->request_ended();
     }
     Upgrade upgrade(*this, request_);
@@ -389,19 +413,44 @@ OpenConnection Connection::describe() {
 
 /// From here on the request is in progress, unless it was.
 void Connection::begin_count() noexcept {
-    if (server_.options.metrics && !std::exchange(counting_, true)) {
-        server_.options.metrics->request_begun();
+    const bool counted = server_.options.metrics || server_.options.access_log;
+    if (counted && !std::exchange(counting_, true)) {
+        if (server_.options.metrics) {
+            server_.options.metrics->request_begun();
+        }
         begun_ = io::monotonic_now();
     }
 }
 
 void Connection::count_response() noexcept {
-    if (std::exchange(counting_, false)) {
+    if (!std::exchange(counting_, false)) {
+        return;
+    }
+    if (server_.options.metrics) {
         Metrics::Route* route = match_.route != nullptr ? match_.route->metrics : nullptr;
         (route != nullptr ? route : server_.unrouted)
             ->count(code(response_.status()),
                     std::chrono::nanoseconds(io::monotonic_now() - begun_));
         server_.options.metrics->request_ended();
+    }
+    log_response(code(response_.status()));
+}
+
+void Connection::log_response(int status) noexcept {
+    if (server_.options.access_log) {
+        const auto field = [&](std::string_view name) {
+            return head_.fields.find(name).value_or(std::string_view());
+        };
+        server_.options.access_log->add(
+            {.peer = peer(),
+             .method = head_.method,
+             .target = head_.target,
+             .minor_version = static_cast<unsigned>(head_.minor_version),
+             .status = status,
+             .body_size = body_sent_,
+             .referer = field("Referer"),
+             .user_agent = field("User-Agent"),
+             .duration = std::chrono::nanoseconds(io::monotonic_now() - begun_)});
     }
 }
 

@@ -134,6 +134,8 @@ private:
     [[nodiscard]] Result<net::Endpoint> peer() noexcept;
     void begin_count() noexcept;
     void count_response() noexcept;
+    void log_response(int status) noexcept;
+    void make_error_page();
 
     static constexpr io::MonotonicTime never = INT64_MAX;
     /// Memory of a buffer beyond this is freed between two requests.
@@ -154,7 +156,7 @@ private:
     std::uint64_t requests_ = 0;
     Result<net::Endpoint> upgraded_peer_ = failure(std::errc::not_connected);
     bool upgraded_ = false;
-    bool counting_ = false; ///< a request is in progress, for the metrics
+    bool counting_ = false; ///< a request is in progress, for the metrics and the access log
     io::MonotonicTime begun_ = 0;
 
     // Input: a chunk, of which `rest_` is not used yet.
@@ -190,6 +192,7 @@ private:
     std::string body_text_;
     std::optional<std::uint64_t> announced_;
     std::uint64_t body_left_ = 0;
+    std::uint64_t body_sent_ = 0;
     Framing framing_ = Framing::undecided;
     bool keep_alive_ = true;
     bool linger_ = false;

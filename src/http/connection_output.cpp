@@ -77,6 +77,7 @@ void Connection::reset_response() {
     body_text_.clear();
     announced_.reset();
     body_left_ = 0;
+    body_sent_ = 0;
     framing_ = Framing::undecided;
 }
 
@@ -185,7 +186,7 @@ void Connection::append_whole_response() {
         return;
     }
     framing_ = Framing::length;
-    body_left_ = body_text_.size();
+    body_left_ = body_sent_ = body_text_.size();
     append_head();
     body_left_ = 0;
     if (body_text_.size() <= small_body) {
@@ -240,6 +241,7 @@ Task<Result<>> Connection::write_body(Bytes part) {
         }
         body_left_ -= part.size();
     }
+    body_sent_ += part.size();
     const bool chunked = framing_ == Framing::chunked;
     if (chunked) {
         out_ += codec::http::ChunkHead(part.size()).text();
@@ -301,6 +303,7 @@ Task<Result<>> Connection::write_file(fs::File& file, std::uint64_t offset, std:
             co_return failure(stream_error_);
         }
         clear_writing_deadline();
+        body_sent_ += *sent;
         if (*sent < part) { // the file has become shorter
             body_left_ = 1;
             co_return failure(Error::wrong_length);

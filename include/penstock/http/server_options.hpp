@@ -72,7 +72,9 @@ struct ServerFailure {
     [[nodiscard]] std::string to_string() const;
 };
 
+class AccessLog;
 class Metrics;
+class Response;
 
 struct ServerOptions {
     ServerLimits limits{};
@@ -85,6 +87,14 @@ struct ServerOptions {
     /// Counts the requests of this server. Null: nothing is counted, at no cost. Upgrades are no
     /// requests there, and neither are those whose response could not be completed.
     std::shared_ptr<Metrics> metrics{};
+    /// Gets a line for each of them, and for those whose response could not be completed. Null:
+    /// there is no log, at no cost.
+    std::shared_ptr<AccessLog> access_log{};
+    /// Makes the page of a response that the server makes by itself: 404, 405, 413, 500 ... Called
+    /// with the response, which has its status and a text of one line; it may set fields and
+    /// another body. The status stays. What it throws is reported as a failure, and the line is
+    /// sent.
+    std::function<void(Response&)> error_page{};
 };
 
 /// Settings of one route.
