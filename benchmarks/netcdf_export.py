@@ -4,7 +4,7 @@ Each runs in a process of its own over one generated Parquet recording, in turn.
 xarray is that of ``to_netcdf`` alone, from a frame that is there; that of Penstock has the reading
 too. The memory is the largest of the whole process.
 
-    benchmarks/netcdf_export.py --rows 10000000 --pairs 3
+    PYTHONPATH=python .venv/bin/python benchmarks/netcdf_export.py --rows 10000000 --pairs 3
 """
 
 from __future__ import annotations
@@ -18,17 +18,21 @@ import sys
 import tempfile
 from pathlib import Path
 
+if __name__ == "__main__":
+    # Python puts the folder of a script on the path; the package is in a folder above.
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
 from benchmarks.query_time import generate
 
 _PENSTOCK = """
-import json, resource, sys, time
+import json, sys, time
 from penstock.cli import main
 began = time.process_time()
 assert main(["export", sys.argv[1], sys.argv[2], "--overwrite"]) == 0
 cpu = time.process_time() - began
 """
 _XARRAY = """
-import json, resource, sys, time
+import json, sys, time
 import pyarrow.parquet, xarray
 frame = pyarrow.parquet.read_table(sys.argv[1]).to_pandas().drop(columns=["error", "event"])
 frame["device"] = frame["device"].astype(str)
@@ -37,9 +41,10 @@ began = time.process_time()
 xarray.Dataset.from_dataframe(frame).to_netcdf(sys.argv[2], engine="h5netcdf")
 cpu = time.process_time() - began
 """
+# Not ru_maxrss, which begins with what the parent had when it forked.
 _REPORT = """
-most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps([cpu, most / 1024]), file=sys.stderr)
+[most] = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")]
+print(json.dumps([cpu, int(most) / 1024]), file=sys.stderr)
 """
 
 
@@ -66,7 +71,7 @@ def main() -> int:
 
 def _run(program: str, source: Path, out: Path) -> tuple[float, float]:
     """CPU seconds, and the most memory in MB."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path[1:])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     out.unlink(missing_ok=True)
     done = subprocess.run(
         [sys.executable, "-c", program, str(source), str(out)],
