@@ -325,3 +325,14 @@ def test_a_part_that_is_missing_between_others_is_named(tmp_path: Path, name: st
         recording = penstock.record.open(target, strict=False)
         assert len(recording.to_arrow()) == 15
         assert [damage.path.name for damage in recording.damages] == [f"run.part3{path.suffix}"]
+
+
+def test_a_plot_of_what_cannot_be_read_names_verify_and_no_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "run.arrow", flow_batch(0, 100))
+    path.write_bytes(path.read_bytes()[:3000])  # the head, and a part of the only batch
+    assert main(["plot", str(path)]) == 5
+    assert "no sample to plot; penstock verify tells" in capsys.readouterr().err
+    assert main(["plot", str(path), "--device", "fuel"]) == 5
+    assert "no sample to plot; check --field" in capsys.readouterr().err

@@ -57,10 +57,14 @@ def run_plot(options: argparse.Namespace) -> int:
     bins = _TERMINAL_BINS if out is None else _BINS_A_PIXEL * options.width
     plotted = [found for file in options.files if (found := _curves(file, bins, options))]
     if not plotted:
-        raise CommandError(
-            "there is no sample to plot; check --field, --device, --from and --to",
-            ExitCode.OUTPUT,
+        times = (options.begin, options.end)
+        chosen = options.field or options.device or times != (None, None)
+        advice = (
+            "check --field, --device, --from and --to"
+            if chosen
+            else "penstock verify tells which rows can be read"
         )
+        raise CommandError(f"there is no sample to plot; {advice}", ExitCode.OUTPUT)
     if options.time == "elapsed":
         start, end = plotted[0].start, plotted[0].start + max(p.end - p.start for p in plotted)
     else:
