@@ -144,31 +144,37 @@ struct AccessLog::State {
     void write_until_stopped() {
         std::unique_lock held(lock);
         while (!stopping || !text.empty()) {
-            if (text.empty()) {
-                idle.notify_all();
-                changed.wait(held, [this] { return stopping || !text.empty(); });
-                continue;
-            }
-            if (!stopping && !flushing) { // lines that come meanwhile go into the same block
+            changed.wait(held, [this] { return stopping || (!text.empty() && pauses == 0); });
+            if (!stopping) { // lines that come meanwhile go into the same block
                 changed.wait_for(held, options.interval, [this] {
-                    return stopping || flushing || text.size() > options.buffer / 2;
+                    return stopping || pauses != 0 || text.size() > options.buffer / 2;
                 });
             }
-            block.swap(text);
-            const std::uint64_t lines = std::exchange(waiting_lines, 0);
-            const std::uint64_t lost = std::exchange(untold, 0);
-            writing = true;
-            held.unlock();
-            if (lost != 0) {
-                block += "# " + std::to_string(lost) + " lines were dropped\n";
+            if (pauses == 0) {
+                write_waiting(held);
             }
-            const bool written = write_block();
-            block.clear();
-            held.lock();
-            writing = false;
-            if (!written) {
-                count_dropped(lines + lost);
-            }
+        }
+    }
+
+    /// Writes the lines that wait, without the lock.
+    void write_waiting(std::unique_lock<std::mutex>& held) {
+        if (text.empty()) {
+            return;
+        }
+        block.swap(text);
+        const std::uint64_t lines = std::exchange(waiting_lines, 0);
+        const std::uint64_t lost = std::exchange(untold, 0);
+        writing = true;
+        held.unlock();
+        if (lost != 0) {
+            block += "# " + std::to_string(lost) + " lines were dropped\n";
+        }
+        const bool written = write_block();
+        block.clear();
+        held.lock();
+        writing = false;
+        if (!written) {
+            count_dropped(lines + lost);
         }
         idle.notify_all();
     }
@@ -190,11 +196,17 @@ struct AccessLog::State {
         dropped.fetch_add(lines, std::memory_order_relaxed);
     }
 
-    void wait_until_written(std::unique_lock<std::mutex>& held) {
-        ++flushing;
+    /// Writes what was added before, in the place of the writer, which may find further lines for
+    /// ever. Then calls `meanwhile`, while nothing is written.
+    template <typename Function> void write_all_and(Function meanwhile) {
+        std::unique_lock held(lock);
+        ++pauses;
         changed.notify_all();
-        idle.wait(held, [this] { return text.empty() && !writing; });
-        --flushing;
+        idle.wait(held, [this] { return !writing; });
+        write_waiting(held);
+        meanwhile();
+        --pauses;
+        changed.notify_all();
     }
 
     std::string path;
@@ -203,15 +215,15 @@ struct AccessLog::State {
 
     std::mutex lock;
     std::condition_variable changed; ///< there are lines, or somebody waits for them
-    std::condition_variable idle;    ///< all lines are written
+    std::condition_variable idle;    ///< nothing is written now
     std::string text;                ///< lines that wait
-    std::string block;               ///< lines that are written now; the writer's
+    std::string block;               ///< lines that are written now
     std::string time;
     std::time_t second = -1; ///< of `time`
     std::uint64_t waiting_lines = 0;
     std::uint64_t untold = 0; ///< dropped lines of which no line tells yet
     std::atomic<std::uint64_t> dropped{0};
-    unsigned flushing = 0;
+    unsigned pauses = 0; ///< calls in whose favour the writer waits
     bool writing = false;
     bool stopping = false;
     std::thread writer;
@@ -273,8 +285,7 @@ void AccessLog::add(const AccessRecord& record) noexcept {
 }
 
 void AccessLog::flush() {
-    std::unique_lock held(state_->lock);
-    state_->wait_until_written(held);
+    state_->write_all_and([] {});
 }
 
 Result<> AccessLog::reopen() {
@@ -282,9 +293,7 @@ Result<> AccessLog::reopen() {
     if (!file) {
         return failure(file.error());
     }
-    std::unique_lock held(state_->lock);
-    state_->wait_until_written(held);
-    state_->file = std::move(*file);
+    state_->write_all_and([&] { state_->file = std::move(*file); });
     return {};
 }
 

@@ -4,12 +4,17 @@
 
 #include <penstock/fs/file.hpp>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <regex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -169,6 +174,38 @@ TEST(AccessLog, ItIsOpenedAnewForLogrotate) {
     }
     EXPECT_EQ(AccessLog::open(folder.path("missing/log")).error(),
               std::errc::no_such_file_or_directory);
+}
+
+TEST(AccessLog, AFlushEndsThoughLinesComeWithoutEnd) {
+    const TemporaryFolder folder;
+    const auto log = expect(
+        AccessLog::open(folder.path("log"), {.buffer = 4096, .interval = std::chrono::hours(1)}));
+    const http::AccessRecord record{
+        .peer = failure(std::errc::not_supported), .method = "GET", .target = "/", .status = 200};
+    std::atomic<bool> stop{false};
+    std::atomic<std::uint64_t> added{0};
+    std::thread adding([&] {
+        while (!stop) {
+            log->add(record);
+            ++added;
+        }
+    });
+    for (int each = 0; each < 10; ++each) {
+        const std::uint64_t before = added;
+        while (added == before) {
+            std::this_thread::yield();
+        }
+        log->flush();
+        EXPECT_TRUE(log->reopen());
+    }
+    stop = true;
+    adding.join();
+    log->flush();
+    std::uint64_t lines = 0;
+    for (const std::string& line : lines_of(folder.content("log"))) {
+        lines += line.starts_with('#') ? 0 : 1;
+    }
+    EXPECT_EQ(lines + log->dropped(), added);
 }
 
 TEST(AccessLog, LinesThatFindNoRoomAreCounted) {
