@@ -6,10 +6,12 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.cli._help import CommandParser
+
 __all__ = ["AnyOrderParser"]
 
 
-class AnyOrderParser(argparse.ArgumentParser):
+class AnyOrderParser(CommandParser):
     """Takes ``gas PORT --unit B Ar`` for ``gas PORT Ar --unit B``.
 
     The argparse of CPython 3.11 takes an optional positional argument for absent as soon as an

@@ -1,10 +1,11 @@
-"""How the commands print their help."""
+"""What all parsers of the command line share: how they print their help."""
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
-__all__ = ["HelpFormatter"]
+__all__ = ["CommandParser", "HelpFormatter"]
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -14,3 +15,10 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         if "\n" in text.strip():
             return super()._fill_text(text, width, indent)
         return argparse.HelpFormatter._fill_text(self, text, width, indent)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose options must be spelled out, with that help; so are its subparsers."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": HelpFormatter, "allow_abbrev": False, **options})

@@ -12,7 +12,7 @@ from penstock.cli._archive.commands import add_archive_command
 from penstock.cli._dash.commands import add_dash_command
 from penstock.cli._dash.plan import add_serving_options
 from penstock.cli._grafana.commands import add_grafana_command
-from penstock.cli._help import HelpFormatter
+from penstock.cli._help import CommandParser
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._log.commands import add_log_commands
 from penstock.cli._metrics_option import metrics_address
@@ -39,7 +39,7 @@ exit codes:
 """
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(CommandParser):
     """The parser of a command's name, which names the nearest one to a name that there is not."""
 
     commands: Any = None
@@ -70,8 +70,6 @@ def build_parser() -> _Parser:
         prog="penstock",
         description="Record and control serial instruments on Penstock's own event loop.",
         epilog=_EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "--version", action=_Version, nargs=0, help="print the version number and exit"
@@ -83,8 +81,6 @@ def build_parser() -> _Parser:
         description="Start four simulated Alicat mass-flow controllers in a separate process, "
         "step their setpoints, and record them to Parquet and CSV.",
         epilog=_EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     demo.add_argument(
         "--duration",
@@ -114,8 +110,6 @@ def build_parser() -> _Parser:
         "                       [--limit DEVICE[.FIELD]=LOW:HIGH[:HYSTERESIS]]\n"
         "                       [--silence SECONDS]",
         epilog=_EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     task = record.add_mutually_exclusive_group(required=True)
     task.add_argument("config", nargs="?", metavar="run.toml", help="the run's TOML file")
@@ -174,8 +168,6 @@ def build_parser() -> _Parser:
         usage="penstock new [-h] [--units IDS] [--bauds RATES] [--timeout SECONDS]\n"
         "                    [--modbus {rtu,tcp}] run.toml [PORT ...]",
         epilog=_EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     new.add_argument("file", metavar="run.toml", help="the file, which must not exist")
     add_search_options(new)
@@ -186,8 +178,6 @@ def build_parser() -> _Parser:
         help="write a note into a running recording",
         description="Record a note as an event, with the present time and the name of its author.",
         epilog=_EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     note.add_argument("folder", metavar="RUN", help="the recording's folder, or a file in it")
     note.add_argument("text", metavar="TEXT", nargs="+", help="the note")
@@ -201,8 +191,6 @@ def build_parser() -> _Parser:
         description="Send the rows that wait in the spool of a sink to its server, when no "
         "recorder uses the spool any more. The spool is removed when all are sent.",
         epilog=_EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     send.add_argument("spool", metavar="SPOOL", help="the folder, such as run-1/samples.nats-spool")
     send.add_argument("url", metavar="URL", help="the server, as the recording had it")
@@ -225,8 +213,6 @@ def build_parser() -> _Parser:
         "acknowledge (a person has seen it), shelve (tell nobody for a time), unshelve, reset (a "
         "latched one). Each change is an event of the recording.",
         epilog=_EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     alarm.add_argument("folder", metavar="RUN", help="the recording's folder, or a file in it")
     alarm.add_argument(
@@ -255,8 +241,6 @@ def build_parser() -> _Parser:
         description="Send each instrument of a run.toml that has a safe_state that state, now, and "
         "try again until it has taken it. For a service manager, after a run that was killed.",
         epilog=_EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     safe.add_argument("config", metavar="run.toml", help="the run's TOML file")
     safe.add_argument(
@@ -274,8 +258,6 @@ def build_parser() -> _Parser:
         description="Poll the instruments of a run.toml and show their values, newest curves "
         "included, in a table. Nothing is written, and no setpoint is sent.",
         epilog=_EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     watch.add_argument("config", metavar="run.toml", help="the run's TOML file")
     watch.add_argument(
@@ -319,8 +301,6 @@ def build_parser() -> _Parser:
         description="Check this machine and print, one line for each part, what Penstock uses and"
         " why. If something is missing, the line names the remedy.",
         epilog=_EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
     doctor.set_defaults(run=_doctor)
@@ -331,8 +311,6 @@ def build_parser() -> _Parser:
         description="Print a script for a shell, after which the tabulator key completes commands,"
         " options and files (docs/install.md shows where each shell expects it).",
         epilog=_EPILOG,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
 
     completion.add_argument(

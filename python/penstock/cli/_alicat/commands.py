@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from penstock.cli._alicat.bench_commands import add_bench_actions
 from penstock.cli._alicat.modbus_families import MODBUS_FAMILIES
 from penstock.cli._any_order import AnyOrderParser
-from penstock.cli._help import HelpFormatter
 from penstock.cli._interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ def add_alicat_commands(commands: Any) -> None:
     """Add the command to argparse's ``commands``."""
     common: dict[str, Any] = {
         "epilog": _EPILOG,
-        "formatter_class": HelpFormatter,
-        "allow_abbrev": False,
     }
     alicat = commands.add_parser(
         "alicat", help="query and set one Alicat instrument (penstock alicat --help)", **common

@@ -6,7 +6,6 @@ import argparse
 import math
 from typing import Any
 
-from penstock.cli._help import HelpFormatter
 from penstock.cli._interrupts import Interrupts
 
 __all__ = ["add_archive_command"]
@@ -22,8 +21,6 @@ def add_archive_command(commands: Any, epilog: str) -> None:
         "stream; each row is in the archive once, whichever of them is killed. penstock query "
         "reads the archive.",
         epilog=epilog,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     archive.add_argument("url", metavar="URL", help="nats://HOST[:PORT]/PREFIX, the recorders' own")
     archive.add_argument(

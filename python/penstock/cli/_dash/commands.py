@@ -6,7 +6,6 @@ import argparse
 from typing import Any
 
 from penstock.cli._dash.plan import add_serving_options
-from penstock.cli._help import HelpFormatter
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._metrics_option import metrics_address
 
@@ -22,8 +21,6 @@ def add_dash_command(commands: Any, epilog: str) -> None:
         "also while it grows, or of the instruments of a run.toml, which are polled and not "
         "recorded. To record them too, use penstock record run.toml --dash.",
         epilog=epilog,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     dash.add_argument(
         "target",

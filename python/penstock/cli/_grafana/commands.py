@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from penstock.cli._help import HelpFormatter
 from penstock.cli._interrupts import Interrupts
 
 __all__ = ["add_grafana_command"]
@@ -19,8 +18,6 @@ def add_grafana_command(commands: Any, epilog: str) -> None:
         description="Write a dashboard, provisioning files and a compose file for Grafana, with a "
         "panel for each field of a recording, its unit, and the limits of a run.toml.",
         epilog=epilog,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     grafana.add_argument(
         "file", metavar="FILE", help="a file, a folder of parts, or a postgresql:// URI"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from penstock.cli._help import HelpFormatter
 from penstock.cli._interrupts import Interrupts
 
 __all__ = ["add_log_commands"]
@@ -15,8 +14,6 @@ def add_log_commands(commands: Any, epilog: str) -> None:
     """Add ``log check``, ``log salvage`` and ``log tail`` to the subparsers ``commands``."""
     common: dict[str, Any] = {
         "epilog": epilog,
-        "formatter_class": HelpFormatter,
-        "allow_abbrev": False,
     }
     log = commands.add_parser(
         "log",

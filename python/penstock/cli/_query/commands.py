@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from penstock.cli._help import HelpFormatter
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._query.format_names import FORMATS
 
@@ -21,8 +20,6 @@ def add_query_command(commands: Any, epilog: str) -> None:
         "with every row; samples, the answered polls; events, the recorder's own rows. The SQL "
         "reads nothing but the recording, and changes nothing.",
         epilog=epilog,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     query.add_argument(
         "path",

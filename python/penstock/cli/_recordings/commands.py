@@ -7,7 +7,6 @@ import math
 from datetime import datetime
 from typing import Any
 
-from penstock.cli._help import HelpFormatter
 from penstock.cli._interrupts import Interrupts
 
 __all__ = ["add_recordings_commands"]
@@ -24,8 +23,6 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
             help=help_text,
             description=description,
             epilog=epilog,
-            formatter_class=HelpFormatter,
-            allow_abbrev=False,
         )
         return parser
 

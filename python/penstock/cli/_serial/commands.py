@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from penstock.cli._help import HelpFormatter
 from penstock.cli._interrupts import Interrupts
 
 __all__ = ["add_serial_commands"]
@@ -17,8 +16,6 @@ def add_serial_commands(commands: Any, epilog: str) -> None:
     """Add the commands to argparse's ``commands``."""
     common = {
         "epilog": epilog,
-        "formatter_class": HelpFormatter,
-        "allow_abbrev": False,
     }
     ports = commands.add_parser(
         "ports",

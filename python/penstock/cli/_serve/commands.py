@@ -6,7 +6,6 @@ import argparse
 import os
 from typing import Any
 
-from penstock.cli._help import HelpFormatter
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._metrics_option import metrics_address
 
@@ -21,8 +20,6 @@ def add_serve_command(commands: Any, epilog: str) -> None:
         description="Serve an ASGI or WSGI application. The options have uvicorn's names. The exit "
         "code is 3 if the application or its address is not there.",
         epilog=epilog,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
     )
     serve.add_argument("app", metavar="MODULE:ATTRIBUTE", help="the application")
     _add_places(serve)
