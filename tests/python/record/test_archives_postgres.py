@@ -101,10 +101,13 @@ def test_an_unclear_commit_is_found_again(
     run.load()
     run.add(message(1, 1))
 
-    def lost(manifest: Any) -> None:
+    commit = run._commit
+
+    def lost(prepared: Any) -> None:
+        commit(prepared)
         raise TimeoutError
 
-    monkeypatch.setattr(run, "_has_written", lost)
+    monkeypatch.setattr(run, "_commit", lost)
     with pytest.raises(TimeoutError):
         run.write()
     monkeypatch.undo()

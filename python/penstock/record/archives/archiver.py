@@ -82,7 +82,7 @@ class ArchiverCounts:
 class _Followed:
     """A run that this member archives."""
 
-    archive: WaitingRun
+    archive: WaitingRun[Any]
     stop: asyncio.Event
     task: asyncio.Task[None] | None = None
     settled: bool = False
@@ -255,7 +255,7 @@ class Archiver:
                 followed = self._runs[run] = _Followed(self._archive_of(run), asyncio.Event())
                 followed.task = asyncio.create_task(self._follow(connection, followed))
 
-    def _archive_of(self, run: str) -> WaitingRun:
+    def _archive_of(self, run: str) -> WaitingRun[Any]:
         if isinstance(self._store, PostgresArchive):
             return self._store.archive_of(run, self._options.run)
         return RunArchive(self._store, run, self._options.run)
@@ -336,7 +336,7 @@ class Archiver:
         finally:
             reader.end()
 
-    async def _write(self, connection: NatsConnection, archive: WaitingRun) -> None:
+    async def _write(self, connection: NatsConnection, archive: WaitingRun[Any]) -> None:
         before = archive.manifest
         after = await self._patiently(archive.write)
         self.counts.rows += after.rows - before.rows
@@ -353,7 +353,7 @@ class Archiver:
                 if (error := answer.get("error")) is not None:
                     raise Away(said(error))
 
-    async def _tidy(self, archive: WaitingRun, least: int | None = None) -> None:
+    async def _tidy(self, archive: WaitingRun[Any], least: int | None = None) -> None:
         while await self._patiently(archive.tidy, least):
             pass
 

@@ -85,7 +85,7 @@ class PostgresArchive:
         """The target without its password."""
         return str(self._server)
 
-    def archive_of(self, run: str, options: RunOptions) -> WaitingRun:
+    def archive_of(self, run: str, options: RunOptions) -> WaitingRun[Any]:
         """The archive of one run, for its one owner."""
         return _PostgresRun(self, run, options)
 
@@ -146,31 +146,21 @@ class _Prepared:
     devices: dict[str, DeviceMark]
 
 
-class _PostgresRun(WaitingRun):
+class _PostgresRun(WaitingRun[_Prepared]):
     """A :class:`~penstock.record.archives.waiting_run.WaitingRun` of a :class:`PostgresArchive`."""
 
     def __init__(self, archive: PostgresArchive, run: str, options: RunOptions) -> None:
         super().__init__(run, options)
         self._archive = archive
-        self._prepared: _Prepared | None = None
 
     def load(self) -> None:
         with self._archive.transaction() as (server, connection):
             found = self._found(server, connection)
         self._has_loaded(found)
 
-    def add(self, message: StreamMessage) -> None:
-        assert self._prepared is None
-        super().add(message)
-
-    def write(self) -> Manifest:
-        if self._prepared is None:
-            self._prepared = self._prepare()
+    def _commit(self, prepared: _Prepared) -> Manifest:
         with self._archive.transaction() as (server, connection):
-            manifest = self._write(server, connection, self._prepared)
-        self._has_written(manifest)
-        self._prepared = None
-        return manifest
+            return self._write(server, connection, prepared)
 
     def tidy(self, least: int | None = None) -> bool:
         return False  # a data base keeps itself in order

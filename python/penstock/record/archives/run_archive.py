@@ -9,7 +9,6 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
-from penstock.record._nats.run_reader import StreamMessage
 from penstock.record._parts.table_formats import ParquetFormat
 from penstock.record.archives.compaction import joined, mergeable
 from penstock.record.archives.manifest import (
@@ -29,13 +28,16 @@ _ROW_GROUP = 131_072
 _ORPHAN_SECONDS = 3600.0
 
 
-class RunArchive(WaitingRun):
+_Prepared = tuple[list[tuple[str, bytes]], Manifest]
+"""Files by their names, and the manifest that names them."""
+
+
+class RunArchive(WaitingRun[_Prepared]):
     """The archive of one run in files of a store, by its one owner."""
 
     def __init__(self, store: Store, run: str, options: RunOptions) -> None:
         super().__init__(run, options)
         self._store = store
-        self._prepared: tuple[list[tuple[str, bytes]], Manifest] | None = None
         self._tidied: Manifest | None = None
 
     def load(self) -> None:
@@ -47,19 +49,11 @@ class RunArchive(WaitingRun):
             if found.name not in known and found.modified < time.time() - _ORPHAN_SECONDS:
                 self._store.delete(found.name)
 
-    def add(self, message: StreamMessage) -> None:
-        assert self._prepared is None
-        super().add(message)
-
-    def write(self) -> Manifest:
-        if self._prepared is None:
-            self._prepared = self._prepare()
-        objects, manifest = self._prepared
+    def _commit(self, prepared: _Prepared) -> Manifest:
+        objects, manifest = prepared
         for name, data in objects:
             self._store.put(name, data)
-        self._has_written(manifest.commit(self._store, self.manifest))
-        self._prepared = None
-        return self.manifest
+        return manifest.commit(self._store, self.manifest)
 
     def tidy(self, least: int | None = None) -> bool:
         """Join small files, or remove those that were joined long ago; whether it did.
@@ -109,7 +103,7 @@ class RunArchive(WaitingRun):
     def _changed(self, **changes: Any) -> Manifest:
         return replace(self.manifest, token=secrets.token_hex(8), **changes)
 
-    def _prepare(self) -> tuple[list[tuple[str, bytes]], Manifest]:
+    def _prepare(self) -> _Prepared:
         groups: dict[tuple[int, str], list[Any]] = defaultdict(list)
         schemas = list(self.manifest.schemas)
         marks = dict(self._marks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from penstock.record._nats.run_reader import StreamMessage
 from penstock.record.archives.manifest import DeviceMark, Manifest
@@ -31,7 +32,11 @@ class RunOptions:
     grace: float = 600.0
 
 
-class WaitingRun(ABC):
+Prepared = TypeVar("Prepared")
+"""What one ``write`` commits; the same again after an unclear answer."""
+
+
+class WaitingRun(ABC, Generic[Prepared]):
     """The archive of one run, by its one owner.
 
     ``add`` is for the loop; ``load``, ``write`` and ``tidy`` block, and are called one at a time.
@@ -47,19 +52,19 @@ class WaitingRun(ABC):
         self._bytes = 0
         self._since: float | None = None
         self._position = 0, ""
+        self._prepared: Prepared | None = None
 
     @abstractmethod
     def load(self) -> None:
         """Read the manifest. ArchiveError: the archive is away."""
 
     @abstractmethod
-    def write(self) -> Manifest:
-        """Write what waits, and commit it. After an ArchiveError the same call goes on.
+    def _prepare(self) -> Prepared:
+        """Encode what waits."""
 
-        Raises:
-            Fenced: the run has another owner. Nothing was changed, and this object is of no use.
-            ArchiveError: the archive does not take it now.
-        """
+    @abstractmethod
+    def _commit(self, prepared: Prepared) -> Manifest:
+        """Write it with the manifest that names it; raises as :meth:`write`."""
 
     @abstractmethod
     def tidy(self, least: int | None = None) -> bool:
@@ -90,6 +95,7 @@ class WaitingRun(ABC):
 
         Not between a ``write`` that has failed and the one that goes on.
         """
+        assert self._prepared is None
         self._position = message.sequence, message.id
         _, device, part = identity_of(message)
         if not part:
@@ -103,6 +109,21 @@ class WaitingRun(ABC):
             self._waiting.append(message)
         self._bytes += len(message.payload)
         self._since = time.monotonic() if self._since is None else self._since
+
+    def write(self) -> Manifest:
+        """Write what waits, and commit it. After an ArchiveError the same call goes on.
+
+        Raises:
+            Fenced: the run has another owner. Nothing was changed, and this object is of no use.
+            ArchiveError: the archive does not take it now.
+        """
+        if self._prepared is None:
+            self._prepared = self._prepare()
+        self.manifest = self._commit(self._prepared)
+        self._marks = dict(self.manifest.devices)
+        self._prepared, self._waiting, self._refused = None, [], []
+        self._bytes, self._since = 0, None
+        return self.manifest
 
     def due_in(self) -> float:
         """Seconds until what waits should be written; infinite while nothing waits."""
@@ -123,12 +144,6 @@ class WaitingRun(ABC):
         self.manifest = manifest
         self._marks = dict(manifest.devices)
         self._position = manifest.sequence, manifest.message_id
-
-    def _has_written(self, manifest: Manifest) -> None:
-        self.manifest = manifest
-        self._marks = dict(manifest.devices)
-        self._waiting, self._refused = [], []
-        self._bytes, self._since = 0, None
 
 
 def identity_of(message: StreamMessage) -> tuple[str, str, int]:
