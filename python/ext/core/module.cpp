@@ -74,18 +74,18 @@ int execute(PyObject* module) {
         add_asyncio_drain_type(module) && add_stream_protocol_types(module, state) &&
         add_descriptor_waiter_type(module, state) && add_sock_operation_type(module, state) &&
         add_datagram_transport_type(module, state) && add_serial_reader_types(module, state) &&
-        add_serial_exchange_type(module, state) &&
-        add_ioctl_thread_type(module) && add_serial_abi(module) &&
-        add_file_engine_type(module, state) && add_file_operation_type(module, state) &&
-        add_websocket_connection_type(module, state) && add_websocket_receive_type(module, state) &&
-        add_http_messages(module) && add_http_server_type(module) &&
-        add_http_connection_type(module, state) && add_http_request_types(module, state) &&
-        add_log_search(module) && add_ready_value_type(module, state) &&
-        add_returned_value_type(module, state) && add_file_step_type(module, state) &&
-        add_binary_file_type(module, state) && add_text_piece_type(module, state) &&
-        add_text_file_type(module, state) && add_opening_types(module, state) &&
-        add_line_lists(module) && add_folder_listing(module) && add_cached_questions(module) &&
-        add_folder_scan(module, state) && add_mapped_file_type(module);
+        add_serial_exchange_type(module, state) && add_ioctl_thread_type(module) &&
+        add_serial_abi(module) && add_file_engine_type(module, state) &&
+        add_file_operation_type(module, state) && add_websocket_connection_type(module, state) &&
+        add_websocket_receive_type(module, state) && add_http_messages(module) &&
+        add_http_server_type(module) && add_http_connection_type(module, state) &&
+        add_http_request_types(module, state) && add_log_search(module) &&
+        add_ready_value_type(module, state) && add_returned_value_type(module, state) &&
+        add_file_step_type(module, state) && add_binary_file_type(module, state) &&
+        add_text_piece_type(module, state) && add_text_file_type(module, state) &&
+        add_opening_types(module, state) && add_line_lists(module) && add_folder_listing(module) &&
+        add_cached_questions(module) && add_folder_scan(module, state) &&
+        add_mapped_file_type(module);
     return done ? 0 : -1;
 }
 

@@ -63,8 +63,8 @@ struct SavedAddress {
 /// promise's loss.
 struct SocketTransportObject {
     PyObject ob_base;
-    /// BaseTransport's slot `_extra`: Python's layout. A dictionary of what get_extra_info was given
-    /// or has found, or null: most idle connections have none.
+    /// BaseTransport's slot `_extra`: Python's layout. A dictionary of what get_extra_info was
+    /// given or has found, or null: most idle connections have none.
     PyObject* extra;
     /// The slots of asyncio's _FlowControlMixin: unused, but part of the layout.
     PyObject* flow_control_slots[4];
