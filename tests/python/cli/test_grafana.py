@@ -14,6 +14,7 @@ import pytest
 from penstock.cli import main
 from penstock.cli._grafana.units import grafana_unit
 from penstock.record import Field, InfluxSink, ParquetSink, RecordSchema, SampleBatch, Sink
+from tests.python.integration.daemons import PATIENT
 from tests.python.integration.influx import influx_server
 from tests.python.record.batches import flow_batch
 
@@ -121,7 +122,7 @@ def test_a_folder_that_is_there_is_left_alone(
 def test_influxdb_answers_the_queries(recording: Path, tmp_path: Path) -> None:
     _, board = dashboard_of(recording, "influx")
     with influx_server() as server:
-        written(InfluxSink(server.url(), spool=tmp_path / "spool"), flow_batch(40))
+        written(InfluxSink(server.url(), spool=tmp_path / "spool", **PATIENT), flow_batch(40))
         query = board["panels"][0]["targets"][0]["query"]
         query = query.replace("$timeFilter", "time > 0").replace("$__interval", "1s")
         found = server.query(query)

@@ -71,7 +71,7 @@ async def run_recorder(url: str, spool: Path, ledger: Path, name: str, *, drain:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     rows = 0
-    async with NatsSink(url, spool=spool, timeout=3.0, close_timeout=60.0) as sink:
+    async with NatsSink(url, spool=spool, timeout=5.0, close_timeout=120.0) as sink:
         with ledger.open("ab", buffering=0) as notes:
             while not stop.is_set() and not drain:
                 # Before the rows, so that none can be there which was never noted as written.

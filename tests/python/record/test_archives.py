@@ -31,6 +31,7 @@ from penstock.record.archives.manifest import Fenced, Manifest, load_manifest, m
 from penstock.record.archives.run_archive import RunArchive
 from penstock.record.archives.waiting_run import RunOptions
 from tests.python.documentation.page_steps import DOCS, blocks
+from tests.python.integration.daemons import PATIENT
 from tests.python.integration.nats import NatsServer, nats_server
 from tests.python.record.archived_messages import message, rows_of
 from tests.python.record.batches import flow_batch
@@ -55,7 +56,7 @@ def server(running: NatsServer) -> NatsServer:
 
 
 async def publish(server: NatsServer, spool: Path, *batches: Any) -> None:
-    async with NatsSink(server.url(), spool=spool, timeout=5.0) as sink:
+    async with NatsSink(server.url(), spool=spool, **PATIENT) as sink:
         for batch in batches:
             await sink.write_batch(batch)
             await sink.flush()
@@ -112,7 +113,7 @@ def test_a_stream_that_has_lost_its_end_brings_no_doubles(
     """As after a power cut: sequences are used again, and the sink sends what was lost."""
 
     async def main() -> None:
-        async with NatsSink(server.url(), spool=tmp_path / "spool", timeout=5.0) as sink:
+        async with NatsSink(server.url(), spool=tmp_path / "spool", **PATIENT) as sink:
             for first in range(0, 30, 10):
                 await sink.write_batch(flow_batch(10, first))
                 await sink.flush()
@@ -132,7 +133,7 @@ def test_a_stream_that_has_lost_its_end_brings_no_doubles(
 
 def test_purging_keeps_what_the_recorder_asks_for(server: NatsServer, tmp_path: Path) -> None:
     async def main() -> None:
-        async with NatsSink(server.url(), spool=tmp_path / "spool", timeout=5.0) as sink:
+        async with NatsSink(server.url(), spool=tmp_path / "spool", **PATIENT) as sink:
             for first in range(0, 30, 10):
                 await sink.write_batch(flow_batch(10, first))
                 await sink.flush()
@@ -249,7 +250,7 @@ def test_archivers_that_are_killed_and_stopped_archive_each_row_once(
 
     async def record(number: int) -> list[int]:
         rows = 0
-        async with NatsSink(server.url(), spool=tmp_path / str(number), timeout=2.0) as sink:
+        async with NatsSink(server.url(), spool=tmp_path / str(number), **PATIENT) as sink:
             while not done.is_set():
                 many = chance.randrange(1, 50)
                 await sink.write_batch(flow_batch(many, rows))
@@ -287,8 +288,9 @@ def test_archivers_that_are_killed_and_stopped_archive_each_row_once(
         for member in members:
             member.send_signal(signal.SIGCONT)
             member.terminate()
-        codes = [member.wait(30) for member in members]
-    assert codes == [143, 143], (tmp_path / "log").read_text()
+        codes = [member.wait(100) for member in members]
+    # The last one may not have begun to listen for the signal.
+    assert codes[0] == 143 and codes[1] in (143, -15), (tmp_path / "log").read_text()
     asyncio.run(archive_once(server, str(target), lease=2.0))
     by_run: dict[str, list[int]] = {}
     for run, _, number, flow in rows_of(target):

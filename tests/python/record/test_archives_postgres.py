@@ -18,6 +18,7 @@ from penstock.record import Field, NatsSink, RecordSchema
 from penstock.record._nats.run_reader import StreamMessage
 from penstock.record.archives import ArchiveError, PostgresArchive, RunOptions
 from penstock.record.archives.manifest import Fenced
+from tests.python.integration.daemons import PATIENT
 from tests.python.integration.nats import nats_server
 from tests.python.integration.postgres import PostgresServer, postgres_server
 from tests.python.record.archived_messages import message
@@ -158,7 +159,7 @@ def test_the_command_archives_a_stream_and_query_reads_it(
         return json.loads(done.stdout)
 
     async def publish(name: str, *batches: Any) -> None:
-        async with NatsSink(nats.url(), spool=tmp_path / name, timeout=5.0) as sink:
+        async with NatsSink(nats.url(), spool=tmp_path / name, **PATIENT) as sink:
             for batch in batches:
                 await sink.write_batch(batch)
                 await sink.flush()
@@ -198,7 +199,7 @@ def test_archivers_that_are_killed_have_each_row_once(
 
     async def record(number: int) -> int:
         rows = 0
-        async with NatsSink(nats.url(), spool=tmp_path / str(number), timeout=2.0) as sink:
+        async with NatsSink(nats.url(), spool=tmp_path / str(number), **PATIENT) as sink:
             while not done.is_set():
                 await sink.write_batch(flow_batch(7, rows))
                 rows += 7
@@ -240,7 +241,7 @@ def test_archivers_that_are_killed_have_each_row_once(
         finally:
             for member in members:
                 member.terminate()
-            codes = [member.wait(30) for member in members]
+            codes = [member.wait(100) for member in members]
         # The last one may not have begun to listen for the signal.
         assert codes[0] == 143 and codes[1] in (143, -15), (tmp_path / "log").read_text()
         command = [sys.executable, "-m", "penstock.cli", "archive", nats.url(), server.uri()]

@@ -23,6 +23,7 @@ from penstock.record import (
     SinkWriteError,
 )
 from tests.python.conftest import BACKENDS
+from tests.python.integration.daemons import PATIENT
 from tests.python.integration.influx import InfluxServer, influx_server, victoria_server
 from tests.python.record.batches import NOON_NS, flow_batch, typed_batch
 
@@ -50,7 +51,7 @@ def server(running: InfluxServer) -> InfluxServer:
 @pytest.fixture
 def sink(server: InfluxServer, tmp_path: Path) -> Any:
     def make(url: str | None = None, **options: Any) -> InfluxSink:
-        options = {"spool": tmp_path / "spool", "timeout": 2.0, **options}
+        options = {"spool": tmp_path / "spool", **PATIENT, **options}
         return InfluxSink(url or server.url(), **options)
 
     return make
@@ -192,14 +193,21 @@ async def test_a_spool_that_is_left_is_sent_by_the_next_sink(
 
 
 async def test_a_server_that_hangs_delays_nobody(server: InfluxServer, sink: Any) -> None:
-    async with sink(timeout=0.2) as opened:
-        await opened.write_batch(flow_batch(5))
-        await opened.flush()
-        server.pause()
+    opened = sink(timeout=0.2)
+    await opened.open()
+    await opened.write_batch(flow_batch(5))
+    await opened.flush()
+    server.pause()
+    try:
         await opened.write_batch(flow_batch(5, 5))
         await opened.flush()
         await until(lambda: opened.trouble)
+        with pytest.raises(SinkWriteError, match=r"no answer within 0\.2 s\): they wait in"):
+            await opened.close()
+    finally:
         server.resume()
+    async with sink():
+        pass
     assert flows(server) == [float(n) for n in range(10)]
 
 
@@ -209,7 +217,7 @@ async def test_a_server_that_is_killed_at_random_has_each_row_once(
 ) -> None:
     chance = random.Random(seed)
     rows = 0
-    async with sink(timeout=1.0, loss_seconds=0.02) as opened:
+    async with sink(loss_seconds=0.02) as opened:
         for _ in range(6):
             for _ in range(chance.randrange(1, 8)):
                 many = chance.randrange(1, 400)
@@ -277,7 +285,7 @@ async def test_a_password_comes_from_the_environment(
         server.query("CREATE DATABASE lab")
 
         def sink() -> InfluxSink:
-            return InfluxSink(server.url(), spool=tmp_path / "spool")
+            return InfluxSink(server.url(), spool=tmp_path / "spool", **PATIENT)
 
         with pytest.raises(SinkWriteError, match=r"answered 40[13].*INFLUX_TOKEN"):
             await sink().open()
@@ -292,7 +300,7 @@ async def test_a_password_comes_from_the_environment(
 async def test_victoriametrics_drops_what_comes_twice(tmp_path: Path) -> None:
     with victoria_server("-dedup.minScrapeInterval=1ms") as server:
         for _ in range(2):  # as after a kill before the answer was noted
-            async with InfluxSink(server.url(), spool=tmp_path / "spool") as opened:
+            async with InfluxSink(server.url(), spool=tmp_path / "spool", **PATIENT) as opened:
                 await opened.write_batch(flow_batch(20))
         [found] = [
             each for each in server.exported() if each["metric"]["__name__"].endswith("_Flow")

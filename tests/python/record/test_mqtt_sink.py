@@ -24,6 +24,7 @@ from penstock.record._mqtt.packets import (
     welcomed,
 )
 from tests.python.conftest import BACKENDS
+from tests.python.integration.daemons import PATIENT
 from tests.python.integration.mosquitto import Mosquitto, mosquitto
 from tests.python.record.batches import flow_batch, typed_batch
 
@@ -45,7 +46,7 @@ def broker() -> Iterator[Mosquitto]:
 @pytest.fixture
 def sink(broker: Mosquitto, tmp_path: Path) -> Any:
     def make(url: str | None = None, **options: Any) -> MqttSink:
-        options = {"spool": tmp_path / "spool", "timeout": 5.0, "lag": 0.1, **options}
+        options = {"spool": tmp_path / "spool", "lag": 0.1, **PATIENT, **options}
         return MqttSink(url or broker.url("lab"), **options)
 
     return make
@@ -127,7 +128,8 @@ async def test_a_broker_that_is_killed_at_random_loses_no_row(tmp_path: Path) ->
         "max_queued_messages 0",
     )
     with mosquitto(*keeping) as broker, broker.subscriber("#", lasting=True) as subscriber:
-        options: dict[str, Any] = {"lag": 1.5, "loss_seconds": 0.02, "timeout": 5.0}
+        # Much longer than the broker takes to save a message, on any machine.
+        options: dict[str, Any] = {"lag": 5.0, "loss_seconds": 0.02, **PATIENT}
         async with MqttSink(broker.url("lab"), spool=tmp_path / "spool", **options) as opened:
             for _ in range(3):
                 for _ in range(4):
@@ -151,7 +153,9 @@ async def test_the_connection_is_encrypted(tmp_path: Path) -> None:
         encrypted = broker.url("lab").replace("mqtt://", "mqtts://")
         with pytest.raises(SinkWriteError, match="certificate is not trusted"):
             await MqttSink(encrypted, spool=tmp_path / "spool").open()
-        made = MqttSink(encrypted, spool=tmp_path / "spool", ca_file=tmp_path / "ca", lag=0)
+        made = MqttSink(
+            encrypted, spool=tmp_path / "spool", ca_file=tmp_path / "ca", lag=0, **PATIENT
+        )
         async with made as opened:
             await opened.write_batch(flow_batch(3))
     assert opened.rows_waiting == 0
@@ -170,7 +174,7 @@ async def test_who_may_not_connect_is_told_at_once(
 
 async def test_a_row_that_the_broker_cannot_take_is_kept(tmp_path: Path) -> None:
     with mosquitto("max_packet_size 200") as broker:
-        opened = MqttSink(broker.url(), spool=tmp_path / "spool", lag=0)
+        opened = MqttSink(broker.url(), spool=tmp_path / "spool", lag=0, **PATIENT)
         await opened.open()
         await opened.write_batch(flow_batch(1))
         with pytest.raises(SinkWriteError, match=r"refused 1 rows.*larger than the 200 bytes"):

@@ -16,6 +16,7 @@ import trustme
 from penstock.record import ColumnBuffer, NatsSink, SampleBatch, SinkWriteError
 from penstock.record._nats.arrow_messages import DeviceMessage, subject_token
 from tests.python.conftest import BACKENDS
+from tests.python.integration.daemons import PATIENT
 from tests.python.integration.nats import NatsServer, nats_server
 from tests.python.record.batches import MASS_FLOW, NOON_NS, flow_batch, typed_batch
 
@@ -43,7 +44,7 @@ def server(running: NatsServer) -> NatsServer:
 @pytest.fixture
 def sink(server: NatsServer, tmp_path: Path) -> Any:
     def make(**options: Any) -> NatsSink:
-        return NatsSink(server.url(), spool=tmp_path / "spool", **{"timeout": 5.0, **options})
+        return NatsSink(server.url(), spool=tmp_path / "spool", **{**PATIENT, **options})
 
     return make
 
@@ -105,7 +106,7 @@ async def test_a_server_that_is_killed_at_random_has_each_row_once(
 ) -> None:
     chance = random.Random(3)
     rows = 0
-    async with sink(timeout=1.0, loss_seconds=0.02) as opened:
+    async with sink(loss_seconds=0.02) as opened:
         for _ in range(5):
             for _ in range(chance.randrange(1, 6)):
                 many = chance.randrange(1, 200)
@@ -194,7 +195,7 @@ async def test_who_may_not_connect_is_told_at_once(
             await made.open()
         monkeypatch.setenv("NATS_USER", "me")
         monkeypatch.setenv("NATS_PASSWORD", "secret")
-        async with NatsSink(server.url(), spool=tmp_path / "spool") as opened:
+        async with NatsSink(server.url(), spool=tmp_path / "spool", **PATIENT) as opened:
             await opened.write_batch(flow_batch(1))
         assert "secret" not in repr(opened)
 
@@ -212,7 +213,7 @@ async def test_the_connection_is_encrypted(tmp_path: Path) -> None:
             await NatsSink(server.url(), spool=tmp_path / "spool").open()
         with pytest.raises(SinkWriteError, match="certificate is not trusted"):
             await NatsSink(encrypted, spool=tmp_path / "spool").open()
-        made = NatsSink(encrypted, spool=tmp_path / "spool", ca_file=tmp_path / "ca")
+        made = NatsSink(encrypted, spool=tmp_path / "spool", ca_file=tmp_path / "ca", **PATIENT)
         async with made as opened:
             await opened.write_batch(flow_batch(3))
             await opened.flush()

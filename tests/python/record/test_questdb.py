@@ -13,6 +13,7 @@ import pytest
 
 from penstock.record import InfluxSink, SinkWriteError
 from tests.python.documentation.page_steps import DOCS
+from tests.python.integration.daemons import PATIENT
 from tests.python.integration.questdb import QuestServer, quest_server
 from tests.python.record.batches import flow_batch
 
@@ -29,7 +30,7 @@ def server() -> Iterator[QuestServer]:
 
 def send(server: QuestServer, spool: Path, **options: Any) -> None:
     async def main() -> None:
-        async with InfluxSink(server.url, spool=spool, timeout=5.0, **options) as sink:
+        async with InfluxSink(server.url, spool=spool, **{**PATIENT, **options}) as sink:
             await sink.write_batch(flow_batch(5))
 
     anyio.run(main)

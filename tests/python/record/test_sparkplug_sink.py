@@ -17,6 +17,7 @@ from penstock.record._mqtt.broker import Broker
 from penstock.record._mqtt.packets import Message
 from penstock.record._sparkplug.payload import DataType, Metric, encode_payload, fields_of
 from tests.python.conftest import BACKENDS
+from tests.python.integration.daemons import PATIENT
 from tests.python.integration.mosquitto import Mosquitto, mosquitto
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -131,7 +132,7 @@ async def host_of(broker: Mosquitto, host: Host) -> Broker:
         will=None,
         user=None,
         password=None,
-        timeout=10,
+        timeout=60,
         on_message=host.take,
     )
     await connection.subscribe("spBv1.0/plant/#")
@@ -156,7 +157,7 @@ def url(broker: Mosquitto) -> str:
 async def test_a_host_understands_all(broker: Mosquitto, tmp_path: Path) -> None:
     host = Host()
     connection = await host_of(broker, host)
-    async with SparkplugSink(url(broker), spool=tmp_path / "spool", timeout=5) as sink:
+    async with SparkplugSink(url(broker), spool=tmp_path / "spool", **PATIENT) as sink:
         for number in range(300):  # more than seq counts
             values = {"Flow": number / 4, "Count": -number, "Gas": "N2"}
             await sink.write_batch(batch(("fuel", values), ("a/b", {"Flow": 1.0})))
@@ -201,14 +202,14 @@ async def test_a_check_ends_no_session_of_a_running_node(broker: Mosquitto, tmp_
         will=None,
         user=None,
         password=None,
-        timeout=5,
+        timeout=60,
         on_message=take,
     )
     await reader.subscribe("spBv1.0/checked/#")
-    await reader.publish([(b"spBv1.0/checked/BEGIN/node", b"")], 5)
+    await reader.publish([(b"spBv1.0/checked/BEGIN/node", b"")], 60)
     await until(lambda: topics)
-    async with SparkplugSink(address, spool=tmp_path / "a") as running:
-        await SparkplugSink(address, spool=tmp_path / "b").check()
+    async with SparkplugSink(address, spool=tmp_path / "a", **PATIENT) as running:
+        await SparkplugSink(address, spool=tmp_path / "b", **PATIENT).check()
         assert running.trouble is None
     await until(lambda: len(topics) >= 3)
     await reader.close()
@@ -222,7 +223,7 @@ def _asked(sink: SparkplugSink) -> bool:
 async def test_a_lost_connection_is_a_new_birth(tmp_path: Path) -> None:
     with mosquitto() as broker:
         host = Host()
-        async with SparkplugSink(url(broker), spool=tmp_path / "spool", timeout=5) as sink:
+        async with SparkplugSink(url(broker), spool=tmp_path / "spool", **PATIENT) as sink:
             await sink.write_batch(batch(("fuel", {"Flow": 1.0})))
             await sink.flush()
             await until(lambda: not sink.rows_waiting)

@@ -12,6 +12,7 @@ import pytest
 from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch, SparkplugSink
 from penstock.record._mqtt.broker import Broker
 from penstock.record._mqtt.packets import Message
+from tests.python.integration.daemons import PATIENT
 from tests.python.integration.mosquitto import Mosquitto, mosquitto
 from tests.python.integration.tahu import decoded
 
@@ -50,14 +51,14 @@ def published(broker: Mosquitto, spool: Path) -> list[Message]:
             will=None,
             user=None,
             password=None,
-            timeout=10,
+            timeout=60,
             on_message=found.append,
         )
         await reader.subscribe("spBv1.0/plant/#")
         # Its echo says that the subscription holds.
-        await reader.publish([(b"spBv1.0/plant/BEGIN/lab", b"")], 5)
+        await reader.publish([(b"spBv1.0/plant/BEGIN/lab", b"")], 60)
         url = f"sparkplug://127.0.0.1:{broker.port}/plant/lab"
-        async with SparkplugSink(url, spool=spool, timeout=5) as sink:
+        async with SparkplugSink(url, spool=spool, **PATIENT) as sink:
             await sink.write_batch(batch())
         with anyio.fail_after(30):
             while not any("/NDEATH/" in each.topic for each in found):
