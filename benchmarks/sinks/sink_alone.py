@@ -98,7 +98,7 @@ def our_sink(name: str, folder: Path, dsn: str) -> Any:
     if kind == "folder":
         return record.ParquetSink(folder / "run")
     if kind == "postgres":
-        return record.PostgresSink(dsn, spool=folder / "spool", overwrite=True)
+        return record.PostgresSink(dsn, spool=folder / "spool", overwrite=True, close_timeout=600)
     kinds: dict[str, Callable[[Path], Any]] = {
         "csv": record.CsvSink,
         "jsonl": record.JsonlSink,

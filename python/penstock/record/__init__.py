@@ -22,6 +22,7 @@ from penstock.record._mqtt.mqtt_sink import MqttSink
 from penstock.record._nats.nats_sink import NatsSink
 from penstock.record._network.network_sink import NetworkSink
 from penstock.record._parts.recovery import Recovery, recover
+from penstock.record._postgres.postgres_sink import PostgresSink
 from penstock.record._sampling.poll_result import PolledReading, PollResult, poll_timed
 from penstock.record._sampling.recorder import Alignment, OverflowPolicy, Recording, record
 from penstock.record._sampling.sample import Sample
@@ -49,7 +50,6 @@ from penstock.record._sinks.loss_window import LossWindow
 from penstock.record._sinks.memory_sink import InMemorySink
 from penstock.record._sinks.parquet_sink import ParquetSink
 from penstock.record._sinks.pipe import BatchSource, pipe
-from penstock.record._sinks.postgres_sink import PostgresSink
 from penstock.record._sinks.sqlite_sink import SqliteSink
 from penstock.record._sparkplug.sparkplug_sink import SparkplugSink
 from penstock.record.clock import Clock, SystemClock

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.record._sinks.postgres_tables import quoted
+from penstock.record._postgres.postgres_tables import quoted
 from penstock.record.arrow import arrow_schema, pyarrow_module
 from penstock.record.errors import RecordError
 from penstock.record.postgres_server import PostgresServer, load_psycopg

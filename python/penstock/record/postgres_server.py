@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import socket
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.record._columns.describe_columns import describe_columns
-from penstock.record._sinks.postgres_spool import SpooledBatch
-from penstock.record._sinks.postgres_tables import column_types, quoted
+from penstock.record._postgres.postgres_tables import TableShape, quoted
+from penstock.record._postgres.spooled_copy import SpooledCopy
 from penstock.record.errors import SinkDependencyError, SinkWriteError
 from penstock.record.schema import RecordSchema
 
@@ -30,6 +31,12 @@ CREATE TABLE IF NOT EXISTS {batches} (
     batch bigint NOT NULL,
     rows bigint NOT NULL,
     PRIMARY KEY (run, batch)
+);
+CREATE TABLE IF NOT EXISTS {runs} (
+    run text NOT NULL,
+    part bigint NOT NULL,
+    listed bigint NOT NULL,
+    PRIMARY KEY (run, part)
 );
 """
 
@@ -53,10 +60,19 @@ def load_psycopg() -> Any:
 
 
 class PostgresServer:
-    """A connection that can be lost, and what it writes to. Used by one thread at a time."""
+    """A connection that can be lost, and what it writes to. Used by one thread at a time.
+
+    ``patience`` is how long a statement may take, for a lock or for the server's load, in seconds;
+    None leaves that to the server.
+    """
 
     def __init__(
-        self, dsn: str, table: str, connect_timeout: float, timescale: bool | None = None
+        self,
+        dsn: str,
+        table: str,
+        connect_timeout: float,
+        timescale: bool | None = None,
+        patience: float | None = None,
     ) -> None:
         namespace, _, name = table.rpartition(".")
         if not name or "\0" in table:
@@ -68,10 +84,10 @@ class PostgresServer:
         self._timeout = connect_timeout
         self._timescale = timescale
         self._connection: Any = None
-        self._run = secrets.token_hex(8)
-        self._batch = 0
-        self._name = name
-        self._part = 0
+        self._below: socket.socket | None = None  # the connection's socket, for ``abort``
+        self._patience = patience
+        # Of the parts of runs, the number in the list of tables and the name there.
+        self._tables: dict[tuple[str, int], tuple[int, str]] = {}
 
     def __str__(self) -> str:
         """The target without its password."""
@@ -85,10 +101,11 @@ class PostgresServer:
 
     # -- the connection -----------------------------------------------------------------------
 
-    def connect(self) -> None:
-        """Connect unless connected, and create the lists of parts and of batches."""
+    def connect(self, *, listed: bool = True) -> None:
+        """Connect unless connected, and create the lists of parts and of batches if ``listed``."""
         if self.is_connected():
             return
+        self.disconnect()
         psycopg = load_psycopg()
         self._connection = psycopg.connect(
             self._dsn,
@@ -98,11 +115,25 @@ class PostgresServer:
             autocommit=True,
             application_name="penstock",
         )
-        self._connection.execute(
-            _LISTED.format(
-                parts=self.qualified("penstock_parts"), batches=self.qualified("penstock_batches")
-            )
-        )
+        self._below = socket.socket(fileno=os.dup(self._connection.fileno()))
+        self._tables.clear()
+        if self._patience is not None:
+            # The server gives up before this side does, and leaves nothing that waits.
+            most = max(1, round(900 * self._patience))
+            self._connection.execute(f"SET statement_timeout = {most}")
+        if listed:
+            names = ("parts", "batches", "runs")
+            qualified = {name: self.qualified(f"penstock_{name}") for name in names}
+            with self._connection.transaction():
+                self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TABLES_LOCK,))
+                self._connection.execute(_LISTED.format_map(qualified))
+
+    def abort(self) -> None:
+        """End what another thread waits for, by closing the socket below it. Any thread may."""
+        below = self._below
+        if below is not None:
+            with contextlib.suppress(OSError):  # the other side was faster
+                below.shutdown(socket.SHUT_RDWR)
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
@@ -120,6 +151,9 @@ class PostgresServer:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        if self._below is not None:
+            self._below.close()
+            self._below = None
 
     def errors(self) -> type[Exception]:
         """The root of psycopg's errors."""
@@ -189,24 +223,23 @@ class PostgresServer:
             for name in dict.fromkeys([self._base, *names]):
                 self._connection.execute(f"DROP TABLE IF EXISTS {self.qualified(name)}")
                 self._connection.execute(
+                    f"DELETE FROM {self.qualified('penstock_runs')} WHERE listed IN "
+                    f"(SELECT part FROM {self.qualified('penstock_parts')} WHERE name = %s)",
+                    (name,),
+                )
+                self._connection.execute(
                     f"DELETE FROM {self.qualified('penstock_parts')} WHERE name = %s", (name,)
                 )
 
-    def begin_table(self, schema: RecordSchema, *, append: bool) -> None:
-        """Create the table for ``schema``, or continue the last one if it is of that schema."""
-        columns = json.dumps(describe_columns(schema))
-        parts = self.qualified("penstock_parts")
-        if append:
-            row = self._connection.execute(
-                f"SELECT part, name, columns = %s::jsonb AND recording = %s::jsonb FROM {parts} "
-                f"ORDER BY part DESC LIMIT 1",
-                (columns, schema.metadata),
-            ).fetchone()
-            if row is not None and row[2] and self._exists(row[1]):
-                self._part, self._name = row[0], row[1]
-                return
-        with self._connection.transaction():
-            self._part, self._name = self._create_part(schema, columns)
+    def _last_table(self, shape: TableShape) -> tuple[int, str] | None:
+        """The last table of the recording, if it is of that shape: its number and its name."""
+        row = self._connection.execute(
+            f"SELECT part, name, columns = %s::jsonb AND recording = %s::jsonb "
+            f"FROM {self.qualified('penstock_parts')} ORDER BY part DESC LIMIT 1",
+            (shape.columns, shape.recording),
+        ).fetchone()
+        fits = row is not None and row[2] and self._exists(row[1])
+        return (row[0], row[1]) if fits else None
 
     def table_for(self, schema: RecordSchema) -> str:
         """The table of this recording with the columns of ``schema``, made if there is none.
@@ -214,20 +247,20 @@ class PostgresServer:
         In a transaction of the caller's. Others that ask for one wait for its end, so two never
         make one each.
         """
-        columns = json.dumps(describe_columns(schema))
+        shape = TableShape.of(schema)
         self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TABLES_LOCK,))
         found = self._connection.execute(
             f"SELECT name FROM {self.qualified('penstock_parts')} WHERE columns = %s::jsonb "
             f"AND recording = %s::jsonb ORDER BY part",
-            (columns, schema.metadata),
+            (shape.columns, shape.recording),
         ).fetchall()
         for (name,) in found:
             ours = name == self._base or name.startswith(f"{self._base}_")
             if ours and self._exists(name):
                 return str(name)
-        return self._create_part(schema, columns)[1]
+        return self._create_part(shape)[1]
 
-    def _create_part(self, schema: RecordSchema, columns: str) -> tuple[int, str]:
+    def _create_part(self, shape: TableShape) -> tuple[int, str]:
         """Create the next table, and list it; its number and its name."""
         number, name = 1, self._base
         while self._exists(name):
@@ -236,24 +269,16 @@ class PostgresServer:
         required = ("device", "t_utc", "t_mono_ns")
         declared = ", ".join(
             f"{quoted(each)} {kind}{' NOT NULL' if each in required else ''}"
-            for each, kind in column_types(schema).items()
+            for each, kind in shape.types.items()
         )
         self._connection.execute(f"CREATE TABLE {self.qualified(name)} ({declared})")
         self._make_hypertable(self.qualified(name))
         row = self._connection.execute(
             f"INSERT INTO {self.qualified('penstock_parts')} (name, columns, recording) "
             f"VALUES (%s, %s, %s) RETURNING part",
-            (name, columns, schema.metadata),
+            (name, shape.columns, shape.recording),
         ).fetchone()
         return row[0], name
-
-    def note_facts(self, facts: Mapping[str, Any]) -> None:
-        """Store facts beside the metadata of the present table."""
-        self.connect()
-        self._connection.execute(
-            f"UPDATE {self.qualified('penstock_parts')} SET facts = %s WHERE part = %s",
-            (json.dumps(facts, default=str), self._part),
-        )
 
     def qualified(self, name: str) -> str:
         """A table's name in SQL, within the schema that was asked for."""
@@ -261,38 +286,70 @@ class PostgresServer:
 
     # -- rows ---------------------------------------------------------------------------------
 
-    def new_batch(self, columns: Sequence[str]) -> SpooledBatch:
-        """The next batch of this run, without rows, for the present table."""
-        self._batch += 1
-        return SpooledBatch(self._run, self._batch, self._name, columns)
-
-    def send(self, batches: Sequence[SpooledBatch]) -> None:
-        """Copy batches into their tables in one transaction, each of them once for all time."""
+    def store(self, copy: SpooledCopy) -> None:
+        """Copy rows into their table in one transaction, once for all time."""
         self.connect()
         connection = self._connection
-        with connection.transaction(), connection.cursor() as cursor:
-            for batch in batches:
-                cursor.execute(
+        try:
+            with connection.transaction():
+                noted = connection.execute(
                     f"INSERT INTO {self.qualified('penstock_batches')} VALUES (%s, %s, %s) "
                     f"ON CONFLICT DO NOTHING",
-                    (batch.run, batch.batch, batch.count),
+                    (copy.run, copy.number, copy.count),
                 )
-                if not cursor.rowcount:
-                    continue  # the server has it: its answer was lost
-                self._copy(cursor, batch)
+                if not noted.rowcount:
+                    return  # the server has it: its answer was lost
+                listed, name = self._table_of(copy)
+                if copy.count:
+                    self.copy(name, copy.columns, [copy.rows])
+                if copy.facts is not None:
+                    connection.execute(
+                        f"UPDATE {self.qualified('penstock_parts')} SET facts = %s WHERE part = %s",
+                        (json.dumps(copy.facts), listed),
+                    )
+        except BaseException:
+            self._tables.clear()  # those that were made in it are not there
+            raise
 
-    def copy(self, batch: SpooledBatch) -> None:
-        """Copy a batch into its table, in a transaction of the caller's, whatever was before."""
-        with self._connection.cursor() as cursor:
-            self._copy(cursor, batch)
+    def _table_of(self, copy: SpooledCopy) -> tuple[int, str]:
+        """The number and the name of the table for a part of a run, made with its first rows."""
+        part = copy.run, copy.part
+        if part in self._tables:
+            return self._tables[part]
+        self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TABLES_LOCK,))
+        found = self._connection.execute(
+            f"SELECT listed, name FROM {self.qualified('penstock_runs')} AS runs "
+            f"JOIN {self.qualified('penstock_parts')} AS parts ON parts.part = listed "
+            f"WHERE run = %s AND runs.part = %s",
+            part,
+        ).fetchone()
+        if found is None:
+            found = self._begun(copy)
+            self._connection.execute(
+                f"INSERT INTO {self.qualified('penstock_runs')} VALUES (%s, %s, %s) "
+                f"ON CONFLICT (run, part) DO UPDATE SET listed = excluded.listed",
+                (*part, found[0]),
+            )
+        self._tables[part] = found
+        return self._tables[part]
 
-    def _copy(self, cursor: Any, batch: SpooledBatch) -> None:
-        listed = ", ".join(map(quoted, batch.columns))
-        statement = f"COPY {self.qualified(batch.table)} ({listed}) FROM STDIN (FORMAT BINARY)"
-        with cursor.copy(statement) as copy:
+    def _begun(self, copy: SpooledCopy) -> tuple[int, str]:
+        last = None
+        if copy.part == 1:
+            if copy.beginning == "overwrite":
+                self.drop_table()
+            elif copy.beginning == "append":
+                last = self._last_table(copy.shape)
+        return last or self._create_part(copy.shape)
+
+    def copy(self, table: str, columns: Sequence[str], rows: Sequence[bytes]) -> None:
+        """Copy rows into a table, in a transaction of the caller's, whatever was before."""
+        listed = ", ".join(map(quoted, columns))
+        statement = f"COPY {self.qualified(table)} ({listed}) FROM STDIN (FORMAT BINARY)"
+        with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             copy.write(_COPY_HEAD)
-            for rows in batch.rows:
-                copy.write(rows)
+            for piece in rows:
+                copy.write(piece)
             copy.write(_COPY_END)
 
     def _exists(self, name: str) -> bool:

@@ -10,12 +10,12 @@ from penstock.record._influx.influx_address import InfluxAddress, is_influx
 from penstock.record._influx.influx_sink import InfluxSink
 from penstock.record._mqtt.mqtt_sink import MqttSink, is_mqtt, mqtt_address
 from penstock.record._nats.nats_sink import NatsSink, is_nats, nats_address
+from penstock.record._postgres.postgres_sink import PostgresSink, check_uri
 from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.arrow_sink import ArrowSink
 from penstock.record._sinks.csv_sink import CsvSink
 from penstock.record._sinks.jsonl_sink import JsonlSink
 from penstock.record._sinks.parquet_sink import ParquetSink
-from penstock.record._sinks.postgres_sink import PostgresSink
 from penstock.record._sinks.sqlite_sink import SqliteSink
 from penstock.record._sparkplug.sparkplug_sink import (
     SparkplugSink,
@@ -52,7 +52,7 @@ def sink_for(
 
     ``.csv``, ``.jsonl``, ``.sqlite``, ``.sqlite3``, ``.db``, ``.parquet`` and ``.arrow`` are
     files; a path without a suffix is a folder of Parquet parts; ``postgresql://`` is a server,
-    whose spool ``force`` concerns, and where ``sign`` has no effect: it has no seals. ``influx://``,
+    where ``force`` and ``sign`` have no effect: it has no seals. ``influx://``,
     ``influxs://``, ``mqtt://``, ``mqtts://``, ``sparkplug://``, ``sparkplugs://``, ``nats://`` and
     ``natss://`` are servers of which nothing is overwritten or continued: their rows are added.
 
@@ -65,7 +65,6 @@ def sink_for(
             text,
             overwrite=overwrite,
             append=append,
-            force=force,
             loss_seconds=loss_seconds,
             loss_rows=loss_rows,
         )
@@ -104,3 +103,5 @@ def check_url(url: str) -> None:
         sparkplug_address(url)
     elif is_nats(url):
         nats_address(url)
+    elif is_postgres(url):
+        check_uri(url)

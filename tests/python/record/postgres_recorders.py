@@ -16,6 +16,7 @@ import anyio
 import psycopg
 
 from penstock.record import PostgresSink, Sink
+from tests.python.integration.daemons import PATIENT
 from tests.python.integration.postgres import PostgresServer
 from tests.python.record.file_calls import kill_at_file_call
 from tests.python.record.killed_recorders import (
@@ -38,7 +39,8 @@ class Table(Target):
     spool: Path
 
     def sink(self, **options: Any) -> Sink:
-        return PostgresSink(self.dsn, spool=self.spool, connect_timeout=2, **options)
+        # The server answers, late on a loaded machine; where it is away, nothing is waited for.
+        return PostgresSink(self.dsn, spool=self.spool, **PATIENT, **options)
 
     def flows(self) -> list[float]:
         with psycopg.connect(self.dsn, autocommit=True) as connection:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,6 @@ import penstock.record
 from penstock.record import ArrowSink
 from penstock.record._parts import compaction, table_formats
 from penstock.record._sinks import line_ends
-from penstock.record._sinks.postgres_spool import PostgresSpool, SpooledBatch
 from penstock.record._sinks.sqlite_log import log_path, read_log
 from penstock.record._stored import csv_tables, json_lines, parquet_tables, sqlite_tables
 from penstock.record.sink_choice import sink_for
@@ -156,44 +153,6 @@ def test_a_stray_quote_takes_no_more_than_a_piece_into_memory(
     assert max(len(piece.table) for piece in pieces) <= 2 * AT_A_TIME
     assert flows(iter(pieces)) == [float(n) for n in range(ROWS) if n != line - 1]
     assert [damage.place for damage in recording.damages] == [f"line {line + 1}"]
-
-
-def test_a_spool_is_read_batch_by_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spool = PostgresSpool(tmp_path / "spool")
-    spool.lock()
-    rows = [bytes([n]) * 1000 for n in range(20)]
-    spool.append([SpooledBatch("r", n, "samples", ["x"], [rows[n]], 1) for n in range(20)])
-    most = 0
-    read = io.BufferedReader.read
-
-    class Watched(io.BufferedReader):
-        def read(self, size: int | None = -1, /) -> bytes:
-            nonlocal most
-            found = read(self, size)
-            most = max(most, len(found))
-            return found
-
-    monkeypatch.setattr(
-        "builtins.open", lambda path, mode: Watched(io.FileIO(path, mode.replace("b", "")))
-    )
-    assert [batch.rows[0] for batch in spool.read()] == rows
-    assert most == 1000
-    monkeypatch.undo()
-    spool.release()
-
-
-@pytest.mark.parametrize("size", [10**18, -1, 2**70, 1.5, None, "1"])
-def test_a_damaged_size_in_a_spool_is_no_size_to_read(tmp_path: Path, size: object) -> None:
-    spool = PostgresSpool(tmp_path / "spool")
-    spool.lock()
-    spool.append([SpooledBatch("r", n, "samples", ["x"], [b"row"], 1) for n in range(3)])
-    lines = spool.path.read_bytes().split(b"\n")
-    lines[1] = lines[1].replace(b'"bytes": 3', b'"bytes": ' + json.dumps(size).encode())
-    spool.path.write_bytes(b"\n".join(lines))
-    with pytest.raises(penstock.record.RecoveryError, match="another batch follows"):
-        spool.read()
-    assert [batch.batch for batch in spool.read(force=True)] == [0]
-    spool.release()
 
 
 def test_the_log_of_a_database_is_read_frame_by_frame(

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import random
+import shutil
+import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 
 import penstock.record
@@ -19,6 +24,7 @@ from penstock.record import (
     SinkExistsError,
     SinkWriteError,
 )
+from tests.python.integration.daemons import PATIENT
 from tests.python.integration.postgres import PostgresServer, postgres_server
 from tests.python.record.batches import MASS_FLOW, flow_batch, typed_batch
 
@@ -39,7 +45,8 @@ def sink(server: PostgresServer, tmp_path: Path) -> Iterator[Any]:
     query(server, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
 
     def make(**options: Any) -> PostgresSink:
-        return PostgresSink(server.dsn(), spool=tmp_path / "spool", **options)
+        options = {"spool": tmp_path / "spool", **PATIENT, **options}
+        return PostgresSink(server.dsn(), **options)
 
     yield make
     assert not (tmp_path / "spool").exists()
@@ -201,21 +208,53 @@ async def test_a_table_in_chunks_is_read_in_the_order_of_recording(
     assert found["Mass_Flow"].to_pylist() == [float(n) for n in range(6)]
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Return when a thread of the sink has made ``condition`` true."""
+    with anyio.fail_after(60):
+        while not condition():  # noqa: ASYNC110
+            await anyio.sleep(0.005)
+
+
 async def test_a_server_that_stops_and_starts_has_every_row_once(
-    server: PostgresServer, sink: Any, tmp_path: Path
+    server: PostgresServer, sink: Any
 ) -> None:
+    litres = RecordSchema((Field("Mass_Flow", "float", "SLPM"), Field("Gas", "text")))
     async with sink(loss_rows=0, append=True) as opened:
         await opened.write_batch(flow_batch(10))
-        server.stop()
+        await anyio.to_thread.run_sync(server.stop)
         try:
             for start in range(10, 50, 10):
                 await opened.write_batch(flow_batch(10, first=start))
-                assert (tmp_path / "spool").stat().st_size > 0
                 assert opened.rows_at_risk == 0
+            await opened.write_batch(flow_batch(3, first=50, schema=litres))
+            await until(lambda: opened.trouble)
+            assert opened.rows_waiting >= 43
         finally:
-            server.start()
-        await opened.write_batch(flow_batch(10, first=50))
-    assert flows(server) == [float(n) for n in range(60)]
+            await anyio.to_thread.run_sync(server.start)
+        await opened.write_batch(flow_batch(10, first=53, schema=litres))
+    assert flows(server) == [float(n) for n in range(50)]
+    assert flows(server, "samples_2") == [float(n) for n in range(50, 63)]
+
+
+async def test_a_server_that_is_killed_at_random_has_each_row_once(
+    server: PostgresServer, sink: Any
+) -> None:
+    chance = random.Random(7)
+    rows = 0
+    async with sink(loss_seconds=0.02) as opened:
+        for _ in range(4):
+            for _ in range(chance.randrange(1, 8)):
+                many = chance.randrange(1, 400)
+                await opened.write_batch(flow_batch(many, rows))
+                rows += many
+                await anyio.sleep(chance.choice([0, 0.001, 0.02]))
+            await anyio.to_thread.run_sync(server.stop)
+            await opened.write_batch(flow_batch(3, rows))
+            rows += 3
+            await anyio.to_thread.run_sync(server.start)
+    assert flows(server) == [float(n) for n in range(rows)]
+    [(noted,)] = query(server, "SELECT sum(rows) FROM penstock_batches")
+    assert noted == rows
 
 
 async def test_what_is_left_in_the_spool_is_sent_by_the_next_sink(
@@ -224,29 +263,102 @@ async def test_what_is_left_in_the_spool_is_sent_by_the_next_sink(
     opened = sink(loss_rows=0)
     await opened.open()
     await opened.write_batch(flow_batch(10))
-    server.stop()
+    await until(lambda: not opened.rows_waiting)
+    await anyio.to_thread.run_sync(server.stop)
     try:
         await opened.write_batch(flow_batch(10, first=10))
-        with pytest.raises(SinkWriteError, match="the last rows wait in"):
+        with pytest.raises(SinkWriteError, match="they wait in"):
             await opened.close()
     finally:
-        server.start()
-    # A process that was killed after the server took the rows, and before it emptied the spool.
-    content = (tmp_path / "spool").read_bytes()
+        await anyio.to_thread.run_sync(server.start)
+    # A process that was killed after the server took the rows, and before it noted that.
+    shutil.copytree(tmp_path / "spool", tmp_path / "before")
     async with sink(append=True):
         pass
-    (tmp_path / "spool").write_bytes(content + content[:100])
+    assert not (tmp_path / "spool").exists()
+    (tmp_path / "before").rename(tmp_path / "spool")
     async with sink(append=True) as opened:
         await opened.write_batch(flow_batch(10, first=20))
     assert flows(server) == [float(n) for n in range(30)]
 
 
-async def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
-    dsn = f"host={tmp_path} password=secret"
-    with pytest.raises(SinkWriteError, match="cannot open PostgreSQL at") as caught:
+async def test_a_table_that_somebody_has_locked_delays_nobody(
+    server: PostgresServer, sink: Any
+) -> None:
+    async with sink() as first:
+        await first.write_batch(flow_batch(5))
+    with psycopg.connect(server.dsn()) as other:
+        other.execute("LOCK TABLE samples, penstock_batches IN ACCESS EXCLUSIVE MODE")
+        opened = sink(timeout=0.2, append=True)
+        await opened.open()
+        await opened.write_batch(flow_batch(5, first=5))
+        await opened.flush()
+        assert opened.rows_at_risk == 0
+        await until(lambda: opened.trouble)
+        with pytest.raises(SinkWriteError, match="they wait in"):
+            await opened.close()
+    async with sink(append=True):
+        pass
+    assert flows(server) == [float(n) for n in range(10)]
+
+
+async def test_a_server_that_hangs_delays_nobody(server: PostgresServer, tmp_path: Path) -> None:
+    """It takes connections, and says nothing."""
+    options: dict[str, Any] = {"spool": tmp_path / "spool", "append": True, "connect_timeout": 2}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        dsn = f"host=127.0.0.1 port={silent.getsockname()[1]} user=me dbname=lab"
+        opened = PostgresSink(dsn, timeout=0.1, close_timeout=0.1, **options)
+        await opened.open()
+        assert "no answer within 0.1 s" in (opened.trouble or "")
+        await opened.write_batch(flow_batch(5))
+        await opened.flush()
+        assert (opened.rows_at_risk, opened.rows_waiting) == (0, 5)
+        with pytest.raises(SinkWriteError, match="they wait in"):
+            await opened.close()
+
+
+async def test_a_recording_begins_without_its_server(server: PostgresServer, sink: Any) -> None:
+    await anyio.to_thread.run_sync(server.stop)
+    try:
+        opened = sink()
+        await opened.open(MASS_FLOW, {"run_id": "r1"})
+        assert opened.trouble is not None
+        await opened.write_batch(flow_batch(3))
+        await opened.flush()
+        assert (opened.rows_at_risk, opened.rows_waiting) == (0, 3)
+    finally:
+        await anyio.to_thread.run_sync(server.start)
+    await opened.close()
+    assert flows(server) == [0.0, 1.0, 2.0]
+
+
+async def test_what_the_server_refuses_for_good_is_told_at_once(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    dsn = server.dsn().replace("dbname=postgres", "dbname=nowhere password=secret")
+    with pytest.raises(SinkWriteError, match=r"database \"nowhere\" does not exist") as caught:
         await PostgresSink(dsn, spool=tmp_path / "spool").open()
     assert "\n" not in str(caught.value) and "secret" not in str(caught.value)
+    with pytest.raises(SinkWriteError, match="cannot write to PostgreSQL") as caught:
+        await PostgresSink("no-dsn secret", spool=tmp_path / "spool").open()
     assert not (tmp_path / "spool").exists()
+
+
+async def test_a_spool_of_an_earlier_version_is_left_as_it_is(sink: Any, tmp_path: Path) -> None:
+    earlier = tmp_path / "earlier"
+    earlier.write_bytes(b'{"run": "1"}\n')
+    with pytest.raises(SinkWriteError, match="a spool is a folder"):
+        await sink(spool=earlier).open()
+    assert earlier.read_bytes() == b'{"run": "1"}\n'
+
+
+async def test_a_check_makes_no_table(server: PostgresServer, sink: Any) -> None:
+    await sink().check()
+    assert query(server, "SELECT to_regclass('penstock_parts')") == [(None,)]
+    async with sink() as opened:
+        await opened.write_batch(flow_batch(1))
+    with pytest.raises(SinkExistsError, match="append=True"):
+        await sink().check()
 
 
 async def test_a_table_without_a_name_is_refused() -> None:

@@ -30,7 +30,6 @@ from penstock.record import (
 )
 from penstock.record._parts.journal import JournalContent, _whole_batches, read_journal
 from penstock.record._parts.parts_folder import PartsFolder
-from penstock.record._sinks.postgres_spool import PostgresSpool, SpooledBatch
 from penstock.record._sinks.sqlite_log import log_path, read_log
 from tests.python.record.batches import MASS_FLOW, flow_batch
 
@@ -514,55 +513,6 @@ def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(RecoveryError, match="was not written by Penstock"):
         recover(path)
     assert path.read_bytes() == before
-
-
-# -- the spool of PostgreSQL ------------------------------------------------------------------
-
-
-def spooled(path: Path, batches: int) -> PostgresSpool:
-    spool = PostgresSpool(path)
-    spool.lock()
-    spool.append(
-        [SpooledBatch("r", n, "samples", ["x"], [b"row %d" % n], 1) for n in range(batches)]
-    )
-    return spool
-
-
-def test_a_torn_batch_of_a_spool_is_kept(tmp_path: Path) -> None:
-    spool = spooled(tmp_path / "spool", 3)
-    whole = spool.path.read_bytes()
-    with open(spool.path, "r+b") as file:
-        file.truncate(len(whole) - 2)
-    assert [batch.batch for batch in spool.read()] == [0, 1]
-    assert whole[:-2] == spool.path.read_bytes() + (tmp_path / "spool.torn").read_bytes()
-    spool.release()
-
-
-def test_batches_behind_a_damaged_head_of_a_spool_are_given_up_only_by_force(
-    tmp_path: Path,
-) -> None:
-    spool = spooled(tmp_path / "spool", 3)
-    damaged = spool.path.read_bytes().replace(b'"batch": 1', b'"batch" 1')
-    spool.path.write_bytes(damaged)
-    with pytest.raises(RecoveryError, match="another batch follows"):
-        spool.read()
-    assert spool.path.read_bytes() == damaged
-    assert [batch.batch for batch in spool.read(force=True)] == [0]
-    assert spool.cuts[0].kept_in.read_bytes() == damaged[len(spool.path.read_bytes()) :]
-    spool.release()
-
-
-def test_a_file_that_is_no_spool_is_left_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_bytes(b"my notes\n")
-    spool = PostgresSpool(path)
-    for force in (False, True):
-        spool.lock()
-        with pytest.raises(RecoveryError, match="was not written by Penstock"):
-            spool.read(force=force)
-        spool.release()
-    assert path.read_bytes() == b"my notes\n"
-    assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
 
 
 # -- what a format cannot hold is refused before the disk is asked ----------------------------

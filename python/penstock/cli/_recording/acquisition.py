@@ -51,7 +51,6 @@ from penstock.record import (
     JsonlSink,
     NetworkSink,
     ParquetSink,
-    PostgresSink,
     RecordError,
     SigningKey,
     Sink,
@@ -123,8 +122,6 @@ async def acquire(
                 for cut in sink.cuts:
                     await tell(display, f"penstock: {cut}")
             others: list[Sink] = []
-            if plan.postgres_dsn is not None:
-                others.append(await _open_postgres(plan, stack))
             live = LiveMetrics()
             if plan.metrics is not None:
                 endpoint = MetricsEndpoint(plan.metrics, live.page)
@@ -242,27 +239,6 @@ def _sink_for(
     return kinds.get(path.suffix, ParquetSink)(
         path, overwrite=overwrite, append=append, force=force, sign=sign
     )
-
-
-async def _open_postgres(plan: RunPlan, stack: AsyncExitStack) -> Sink:
-    """The sink of ``plan.postgres_dsn``, open; what the server cannot take is spooled beside it."""
-    sink = PostgresSink(
-        plan.postgres_dsn or "",
-        overwrite=plan.overwrite,
-        append=plan.resume,
-        force=plan.force,
-        spool=plan.out / "samples.postgres-spool",
-    )
-    try:
-        return await stack.enter_async_context(sink)
-    except SinkExistsError as error:
-        raise CommandError(
-            f"the table samples exists already in {sink.server}; add --resume to continue it or "
-            "--overwrite to replace it",
-            ExitCode.OUTPUT,
-        ) from error
-    except RecordError as error:
-        raise CommandError(one_line(error), ExitCode.OUTPUT) from error
 
 
 def _fallbacks(plan: RunPlan, sinks: Sequence[PathSink]) -> dict[Sink, PathSink]:

@@ -17,9 +17,11 @@ from penstock.record import (
     MqttSink,
     NatsSink,
     NetworkSink,
+    PostgresSink,
     RecordError,
     Recording,
     Sink,
+    SinkExistsError,
     SparkplugSink,
 )
 
@@ -35,11 +37,14 @@ _KINDS: dict[str, tuple[str, Callable[..., NetworkSink]]] = {
     "sparkplugs": ("sparkplug", SparkplugSink),
     "nats": ("nats", NatsSink),
     "natss": ("nats", NatsSink),
+    # As with the other servers, rows are added to those that are there.
+    "postgresql": ("postgres", partial(PostgresSink, append=True)),
+    "postgres": ("postgres", partial(PostgresSink, append=True)),
 }
 
 
 class NetworkSinks:
-    """The sinks of ``plan.sinks``.
+    """The sinks of ``plan.sinks``, and that of ``plan.postgres_dsn``.
 
     Attributes:
         reopening: how each one is made again after a failure, such as a full disk.
@@ -57,10 +62,11 @@ class NetworkSinks:
         Raises:
             CommandError: a server refuses for good, or a spool cannot be opened.
         """
-        for place, sink_plan in enumerate(self._plan.sinks):
-            make = partial(self._made, place, sink_plan)
+        for make in self._makers():
             try:
                 sink = await stack.enter_async_context(make())
+            except SinkExistsError as error:
+                raise CommandError(_explain_existing(error), ExitCode.OUTPUT) from error
             except RecordError as error:
                 raise CommandError(one_line(error), ExitCode.OUTPUT) from error
             except ValueError as error:
@@ -81,9 +87,11 @@ class NetworkSinks:
         Raises:
             CommandError: one would not, or does not answer.
         """
-        for place, sink_plan in enumerate(self._plan.sinks):
+        for make in self._makers():
             try:
-                await self._made(place, sink_plan).check()
+                await make().check()
+            except SinkExistsError as error:
+                raise CommandError(_explain_existing(error), ExitCode.OUTPUT) from error
             except RecordError as error:
                 raise CommandError(one_line(error), ExitCode.OUTPUT) from error
             except ValueError as error:
@@ -109,6 +117,25 @@ class NetworkSinks:
                 recording.note(text, kind="sink_back" if trouble is None else "sink_away")
                 await self._tell(f"penstock: {text}")
 
+    def _makers(self) -> list[Callable[[], NetworkSink]]:
+        makers: list[Callable[[], NetworkSink]] = [
+            partial(self._made, place, plan) for place, plan in enumerate(self._plan.sinks)
+        ]
+        if self._plan.postgres_dsn is not None:
+            makers.append(partial(self._made_table, len(makers), self._plan.postgres_dsn))
+        return makers
+
+    def _made_table(self, place: int, dsn: str) -> NetworkSink:
+        again = len(self._sinks) > place  # this run has begun the table
+        sink = PostgresSink(
+            dsn,
+            overwrite=self._plan.overwrite and not again,
+            append=self._plan.resume or again,
+            spool=self._plan.out / "samples.postgres-spool",
+        )
+        self._sinks[place : place + 1] = [sink]
+        return sink
+
     def _made(self, place: int, plan: SinkPlan) -> NetworkSink:
         options = dict(plan.options)
         name, _ = _KINDS[plan.url.partition("://")[0].lower()]
@@ -129,6 +156,11 @@ def sink_of(url: str, spool: Path, **options: Any) -> NetworkSink:
     if found is None:
         raise ValueError(f"the address begins with none of {', '.join(f'{k}://' for k in _KINDS)}")
     return found[1](url, spool=spool, **options)
+
+
+def _explain_existing(error: SinkExistsError) -> str:
+    known = one_line(error).partition(": choose")[0]
+    return f"{known}; add --resume to continue it or --overwrite to replace it"
 
 
 def _waiting(sink: NetworkSink) -> str:

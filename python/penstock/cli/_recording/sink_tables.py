@@ -11,6 +11,7 @@ __all__ = ["sink_of_option", "sink_plan"]
 _INFLUX = ("measurement", "events", "token_file", "ca_file", "spool")
 _MQTT = ("password_file", "ca_file", "spool")
 _NATS = ("stream", "token_file", "ca_file", "spool")
+_POSTGRES = ("table", "spool")
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "influx": _INFLUX,
     "influxs": _INFLUX,
@@ -20,6 +21,8 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "sparkplugs": _MQTT,
     "nats": _NATS,
     "natss": _NATS,
+    "postgresql": _POSTGRES,
+    "postgres": _POSTGRES,
 }
 _EXAMPLE = '"influx://lab-server:8086/lab"'
 

@@ -144,6 +144,9 @@ class SpoolSender:
             raise SinkWriteError(f"cannot write to {self._transport}: {error}") from error
         except Away as error:
             self.trouble = str(error)
+        except BaseException:
+            await self._transport.close()
+            raise
         self._log = SegmentedLog(self.folder, segment_size=_SEGMENT_BYTES, mode=0o600)
         try:
             await self._log.open()

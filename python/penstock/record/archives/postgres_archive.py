@@ -17,8 +17,7 @@ from typing import Any
 
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._nats.run_reader import StreamMessage
-from penstock.record._sinks.postgres_spool import SpooledBatch
-from penstock.record._sinks.postgres_tables import copied_rows
+from penstock.record._postgres.postgres_tables import copied_rows
 from penstock.record.archives.manifest import ArchivedFile, DeviceMark, Fenced, Manifest
 from penstock.record.archives.message_rows import rows_of_message
 from penstock.record.archives.stores import ArchiveError
@@ -188,7 +187,7 @@ class _PostgresRun(WaitingRun[_Prepared]):
         tables = {each.name: each for each in found.files}
         for schema, copied in prepared.tables.items():
             name = server.table_for(schema)
-            server.copy(SpooledBatch("", 0, name, copied.columns, copied.rows, copied.count))
+            server.copy(name, copied.columns, copied.rows)
             before = tables.get(name, ArchivedFile(name, 0, 0, 0, ""))
             tables[name] = replace(before, rows=before.rows + copied.count)
         for digest, recording in prepared.recordings.items():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
+
 from penstock._record import copy_rows
 from penstock.record._columns.batch import SampleBatch
+from penstock.record._columns.describe_columns import describe_columns
 from penstock.record._columns.row_columns import row_columns
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
 
-__all__ = ["column_types", "copied_rows", "quoted"]
+__all__ = ["TableShape", "column_types", "copied_rows", "quoted"]
 
 _KINDS = {
     "float": "double precision",
@@ -39,6 +43,26 @@ def column_types(schema: RecordSchema) -> dict[str, str]:
         else:
             types[name] = "text"
     return types
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """What a table is made of.
+
+    Attributes:
+        types: the type of each column.
+        columns: its columns with their units, as JSON.
+        recording: the metadata of the recording, as JSON.
+    """
+
+    types: dict[str, str]
+    columns: str
+    recording: str
+
+    @classmethod
+    def of(cls, schema: RecordSchema) -> TableShape:
+        """The table for rows of ``schema``."""
+        return cls(column_types(schema), json.dumps(describe_columns(schema)), schema.metadata)
 
 
 def copied_rows(

@@ -1,0 +1,1 @@
+"""PostgreSQL as a sink: rows as spooled COPYs, tables made when they are needed."""

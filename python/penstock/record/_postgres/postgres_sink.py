@@ -1,0 +1,135 @@
+"""Recording into PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from penstock.record._network.network_sink import NetworkSink, SpooledFile
+from penstock.record._postgres.postgres_transport import PostgresTransport
+from penstock.record._postgres.spooled_copy import Beginning, CopyEncoder
+from penstock.record._sinks.loss_window import LossWindow
+from penstock.record.errors import SinkWriteError
+from penstock.record.postgres_server import PostgresServer
+
+__all__ = ["PostgresSink", "check_uri"]
+
+
+def check_uri(uri: str) -> None:
+    """Refuse a URI of libpq that is malformed, or holds a password. ValueError, without it."""
+    try:
+        parts = urlsplit(uri)
+        wrong = parts.password is not None or "password" in parse_qs(parts.query)
+    except ValueError:
+        raise ValueError(
+            "the postgresql:// address is malformed: write postgresql://USER@HOST:PORT/DATABASE"
+        ) from None
+    if wrong:
+        raise ValueError(
+            "a URL with postgresql:// holds no password, which every user of the machine could "
+            "read: set PGPASSWORD in the environment, or write it into ~/.pgpass"
+        )
+
+
+class PostgresSink(NetworkSink):
+    """Writes the table ``samples`` of a PostgreSQL database with binary COPY.
+
+    Time stamps are ``timestamptz``, rounded down to microseconds; ``t_mono_ns`` keeps nanoseconds.
+    A row of ``penstock_parts`` has the columns with their units and the metadata. A batch with a
+    new field, another unit or other metadata begins a new table, ``samples_2``.
+
+    Every row goes to ``spool`` first, a folder on this machine, and from there to the server, in
+    order. Each comes into its table exactly once, whatever is killed: every COPY is noted in
+    ``penstock_batches`` in its own transaction. The spool of a process that was killed is sent by
+    the next sink with the same ``spool``.
+
+    Args:
+        dsn: a connection string or URI of libpq; ``PGHOST`` and the like count too.
+        table: another name than ``samples``; ``schema.table`` names a schema that is there.
+        overwrite: drop the table that is there, when the first rows come to the server.
+        append: continue the table that is there. Without either, ``open`` raises SinkExistsError;
+            where the server was away at ``open``, the rows go to the next free name, ``samples_2``.
+        spool: the folder; by default ``TABLE.postgres-spool`` in the current one.
+        spool_bytes: its largest size. Beyond it, writing raises SinkWriteError.
+        connect_timeout: seconds to wait for a connection.
+        timescale: None makes hypertables of TimescaleDB where the extension is in the database,
+            False never; True also creates the extension, and without it ``open`` raises
+            SinkWriteError.
+        timeout: seconds to wait for one transaction; what the server has not done then, for a lock
+            or for its load, it is asked again.
+        close_timeout: seconds that ``close`` waits for the last rows to be taken.
+        loss_seconds: see :class:`~penstock.record.LossWindow`.
+        loss_rows: see :class:`~penstock.record.LossWindow`.
+
+    Needs psycopg (SinkDependencyError at ``open``). ``open`` raises SinkWriteError where the server
+    refuses for good: a wrong password, no such database. One that does not answer is waited for.
+
+    Raises:
+        ValueError: a table cannot have this name; or both ``overwrite`` and ``append``.
+    """
+
+    def __init__(
+        self,
+        dsn: str = "",
+        *,
+        table: str = "samples",
+        overwrite: bool = False,
+        append: bool = False,
+        spool: str | os.PathLike[str] | None = None,
+        spool_bytes: int = 16 << 30,
+        connect_timeout: float = 10.0,
+        timescale: bool | None = None,
+        timeout: float = 30.0,
+        close_timeout: float = 10.0,
+        loss_seconds: float | None = 1.0,
+        loss_rows: int | None = None,
+    ) -> None:
+        if overwrite and append:
+            raise ValueError("overwrite and append exclude each other: pass one of them")
+        beginning: Beginning = "overwrite" if overwrite else "append" if append else "new"
+        server = PostgresServer(dsn, table, connect_timeout, timescale, patience=timeout)
+        file = _SpooledTable(
+            CopyEncoder(beginning),
+            PostgresTransport(server, beginning, timeout),
+            Path(f"{table}.postgres-spool" if spool is None else spool),
+            most_bytes=spool_bytes,
+            patience=close_timeout,
+        )
+        super().__init__(file, LossWindow(loss_seconds, loss_rows))
+        self._server = server
+
+    @property
+    def server(self) -> str:
+        """The host and the database, without the password."""
+        return str(self._server)
+
+
+class _SpooledTable(SpooledFile):
+    """A spool that notes the facts of a run behind its rows."""
+
+    def __init__(
+        self,
+        encoder: CopyEncoder,
+        transport: PostgresTransport,
+        folder: Path,
+        *,
+        most_bytes: int,
+        patience: float,
+    ) -> None:
+        super().__init__(encoder, transport, folder, most_bytes=most_bytes, patience=patience)
+        self._copies = encoder
+
+    def open(self) -> None:
+        if self.sender.folder.is_file():
+            raise SinkWriteError(
+                f"{self.sender.folder} is a file, and a spool is a folder: let the version of "
+                "Penstock that wrote it send its rows, or name another spool"
+            )
+        super().open()
+
+    def close(self, facts: Mapping[str, Any]) -> None:
+        self._copies.end(facts)
+        super().close(facts)
