@@ -1,4 +1,4 @@
-"""Checks the types of every Python program in the documentation, as the reader's own code.
+"""Checks the types of every Python program in documentation and examples, as a reader's code.
 
 A block of a page that imports something is a program. It is written to build/documented under the
 name of its page and line. What a reader need not annotate is not asked for; everything else is as
@@ -41,17 +41,24 @@ def programs(root: Path) -> dict[str, str]:
     return found
 
 
-def main() -> int:
+def written() -> tuple[Path, list[str]]:
+    """Write the programs into a new folder; the folder, and the names of all files to check."""
     folder = ROOT / "build/documented"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     found = programs(ROOT)
     for name, code in found.items():
         (folder / f"{name}.py").write_text(code, encoding="utf-8")
+    examples = [str(file) for file in sorted((ROOT / "examples").rglob("*.py"))]
+    return folder, [*sorted(f"{name}.py" for name in found), *examples]
+
+
+def main() -> int:
+    folder, files = written()
     # Without the project's own settings, which a reader does not have.
     command = [sys.executable, "-m", "mypy", "--config-file=", *OPTIONS]
     done = subprocess.run(
-        [*command, *sorted(f"{name}.py" for name in found)],
+        [*command, *files],
         cwd=folder,
         env=os.environ | {"MYPYPATH": str(ROOT / "python")},
         check=False,

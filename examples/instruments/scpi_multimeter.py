@@ -113,4 +113,5 @@ async def main(address: str, path: str) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main, *sys.argv[1:])
+    address, path = sys.argv[1:]
+    anyio.run(main, address, path)

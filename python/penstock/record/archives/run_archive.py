@@ -68,7 +68,7 @@ class RunArchive(WaitingRun[_Prepared]):
             self._tidied = self._without_old() or self._joined(wanted)
         if self._tidied is None:
             return False
-        self.manifest = self._tidied.commit(self._store, self.manifest)
+        self.manifest: Manifest = self._tidied.commit(self._store, self.manifest)
         self._tidied = None
         return True
 

@@ -31,9 +31,16 @@ class Station(Protocol):
     """The interface of a unit on a bus: an address, and messages that answer requests."""
 
     unit_id: str
-    clock: Callable[[], float] | None
     stream_interval_ms: int
     wanted_baudrate: int | None
+
+    @property
+    def clock(self) -> Callable[[], float] | None:
+        """The clock of the unit, in seconds; a bus gives its own clock to a unit without one."""
+        ...
+
+    @clock.setter
+    def clock(self, clock: Callable[[], float] | None) -> None: ...
 
     @property
     def streaming(self) -> bool:
