@@ -263,6 +263,14 @@ class IoctlThread:
     def finish(self) -> None: ...
     def cancel(self) -> None: ...
 
+def open_tty(
+    path: str, input_flags: int, control_flags: int, rate: int, exclusive: bool, /
+) -> tuple[int, bool, bytes, bytes, bytes] | None:
+    """Open, lock and configure a tty; see penstock.serial._tty.system_calls."""
+
+def close_tty(fd: int, settings: bytes, exclusive: bool, /) -> tuple[int, ...]:
+    """Discard, restore, unlock and close; the errno of each step that has failed."""
+
 # The kernel's serial numbers and structures, from its headers; see penstock.serial._tty.termios2.
 serial_abi: dict[str, Any]
 

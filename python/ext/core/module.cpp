@@ -75,7 +75,7 @@ int execute(PyObject* module) {
         add_descriptor_waiter_type(module, state) && add_sock_operation_type(module, state) &&
         add_datagram_transport_type(module, state) && add_serial_reader_types(module, state) &&
         add_serial_exchange_type(module, state) && add_ioctl_thread_type(module) &&
-        add_serial_abi(module) && add_file_engine_type(module, state) &&
+        add_serial_abi(module) && add_tty_opening(module) && add_file_engine_type(module, state) &&
         add_file_operation_type(module, state) && add_websocket_connection_type(module, state) &&
         add_websocket_receive_type(module, state) && add_http_messages(module) &&
         add_http_server_type(module) && add_http_connection_type(module, state) &&

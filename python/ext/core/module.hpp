@@ -62,6 +62,7 @@ bool add_serial_reader_types(PyObject* module, ModuleState* state);
 bool add_serial_exchange_type(PyObject* module, ModuleState* state);
 bool add_ioctl_thread_type(PyObject* module);
 bool add_serial_abi(PyObject* module);
+bool add_tty_opening(PyObject* module);
 bool add_file_engine_type(PyObject* module, ModuleState* state);
 bool add_file_operation_type(PyObject* module, ModuleState* state);
 bool add_websocket_connection_type(PyObject* module, ModuleState* state);

@@ -4,20 +4,13 @@
 // termios.
 
 #include "core/module.hpp"
+#include "serial/kernel_termios.hpp"
 
 #include <cstddef>
 
 #include <asm/ioctls.h>
 #include <asm/termbits.h>
 #include <linux/serial.h>
-
-#ifdef TCGETS2
-using KernelTermios = struct termios2;
-#else // PowerPC, whose struct termios holds the rates
-using KernelTermios = struct termios;
-#define TCGETS2 TCGETS
-#define TCSETS2 TCSETS
-#endif
 
 namespace penstock::python {
 

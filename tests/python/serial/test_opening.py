@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import grp
 import os
 import subprocess
@@ -17,12 +19,14 @@ from anyio.streams.file import FileStreamAttribute
 
 from penstock.serial import (
     ConfigurationError,
+    FlowControl,
     Parity,
     PortNotFoundError,
     SerialConfig,
     SerialConnectable,
     SerialPort,
     SerialStreamAttribute,
+    StopBits,
     UnsupportedConfigurationError,
     UnsupportedFeatureError,
     open_serial_port,
@@ -284,3 +288,67 @@ async def test_capabilities_of_a_full_uart(peer: PtyPeer, driver: EmulatedDriver
         assert port.capabilities.modem_lines == "supported"
         assert port.capabilities.low_latency == "supported"
         assert port.capabilities.rs485 == "supported"
+
+
+CONFIGS = (
+    SerialConfig(),
+    SerialConfig(baudrate=12_345, hangup_on_close=False),
+    SerialConfig(baudrate=9600, stop_bits=StopBits.TWO, flow_control=FlowControl(xon_xoff=True)),
+    SerialConfig(exclusive=False, mark_errors=True),
+)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_the_one_native_call_opens_as_the_single_steps_do(
+    peer: PtyPeer, config: SerialConfig
+) -> None:
+    peer.make_settings_odd()
+
+    def seen() -> tuple[object, ...]:
+        with blocking.open_serial_port(peer.path, config) as port:
+            fd = port.extra(FileStreamAttribute.fileno)
+            return (
+                *(system_calls.get_settings(fd), port.actual_baudrate, peer.is_exclusive()),
+                *(os.get_blocking(fd), os.get_inheritable(fd), fcntl.fcntl(fd, fcntl.F_GETFL)),
+            )
+
+    with system_calls.replace_driver(lambda fd, request, argument: None):
+        by_steps = seen()
+    assert seen() == by_steps
+
+
+@pytest.mark.skipif(system_calls.native_open is None, reason="the extension is not built")
+def test_the_native_call_leaves_nothing_where_it_does_not_open(
+    peer: PtyPeer, tmp_path: Path
+) -> None:
+    opening = system_calls.native_open
+    assert opening is not None
+    found = peer.make_settings_odd()
+    before = open_descriptors()
+    assert opening(str(tmp_path), 0, 0, 9600, True) is None
+    assert opening("/dev/null", 0, 0, 9600, True) is None
+    with open(peer.path, "rb", buffering=0) as holder:
+        fcntl.flock(holder, fcntl.LOCK_SH)
+        assert opening(peer.path, 0, 0, 9600, True) is None
+        assert not peer.is_exclusive()
+        opened = opening(peer.path, 0, termios.CS8 | termios.CREAD, 9600, False)
+        assert opened is not None
+        assert system_calls.native_close is not None
+        assert system_calls.native_close(opened[0], opened[2], False) == ()
+        # Another one has the lock: its settings are left to it.
+        assert peer.settings() != found
+    assert open_descriptors() == before
+
+
+@pytest.mark.skipif(system_calls.native_close is None, reason="the extension is not built")
+def test_closing_what_is_gone_reports_each_step_that_failed(peer: PtyPeer) -> None:
+    assert system_calls.native_open is not None
+    assert system_calls.native_close is not None
+    opened = system_calls.native_open(peer.path, 0, termios.CS8 | termios.CREAD, 9600, True)
+    assert opened is not None
+    peer.unplug()
+    assert system_calls.native_close(opened[0], opened[2], True) == (errno.EIO,) * 3
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(opened[0])
+    with pytest.raises(ValueError, match="must have"):
+        system_calls.native_close(-1, b"", True)

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from time import monotonic, monotonic_ns, time_ns
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.alicat._bus.outstanding import AnotherRowError
+from penstock.alicat._bus.outstanding import Row
 from penstock.alicat._bus.replies import BusStatistics, Counts, Exchange, refuse_line
 from penstock.alicat._bus.scheduler import BusScheduler
 from penstock.alicat._bus.transaction import Transactions
@@ -345,11 +345,10 @@ class AlicatProtocolClient:
             rows.append(line)
             return True
 
-        def decode(line: bytes) -> None:
+        def decode(line: bytes) -> Row | None:
             if not take_row(line):
                 refuse_line(line, unit_id, wanted=wanted)
-            if not is_last(line):
-                raise AnotherRowError
+            return None if is_last(line) else Row.ANOTHER
 
         async with self._turn(unit):
             self._check_question(generation)

@@ -62,13 +62,16 @@ from penstock.alicat.errors import (
     AlicatUnitIdMismatchError,
 )
 
-__all__ = ["AnotherRowError", "OutstandingReplies", "StrayLine"]
+__all__ = ["OutstandingReplies", "Row", "StrayLine"]
 
 _BEGINS_LETTERLESS = tuple(bytes([code]) for code in b"+-0123456789")
 
 
-class AnotherRowError(Exception):
-    """A row of a table came and more are expected."""
+class Row(Enum):
+    """What a decoder makes of a row that is not the last one of its table."""
+
+    ANOTHER = "another"
+    """More of them are expected."""
 
 
 class StrayLine(Enum):
@@ -90,7 +93,11 @@ class _Proof:
 
 class _Ask(Protocol):
     def __call__(
-        self, command: bytes, decode: Callable[[bytes], None], timeout: float, unmistakable: bool
+        self,
+        command: bytes,
+        decode: Callable[[bytes], Row | None],
+        timeout: float,
+        unmistakable: bool,
     ) -> Awaitable[object]: ...
 
 
@@ -254,11 +261,11 @@ class OutstandingReplies:
         """Let the unit prove that nothing older follows; ``take_row`` gets earlier lines."""
         proof = self._proofs[unit]
 
-        def accept(line: bytes) -> None:
+        def accept(line: bytes) -> Row | None:
             if line == proof.last_line:
-                return
+                return None
             if take_row(line):
-                raise AnotherRowError
+                return Row.ANOTHER
             refuse_line(line, chr(unit), wanted="the line that it identified itself with")
 
         await self._ask(proof.command, accept, self._timeout, True)

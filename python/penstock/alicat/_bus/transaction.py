@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import monotonic, monotonic_ns, time_ns
 from typing import TypeVar
 
-from penstock.alicat._bus.outstanding import AnotherRowError, OutstandingReplies, StrayLine
+from penstock.alicat._bus.outstanding import OutstandingReplies, Row, StrayLine
 from penstock.alicat._bus.replies import Counts, Exchange
 from penstock.alicat._bus.waiting import Waiting
 from penstock.alicat._bus.wire import CHUNK, LOST, Wire
@@ -72,7 +72,7 @@ class Transactions:
             unmistakable: No answer to another question passes ``decode``.
             letterless: The answer does not begin with the unit's letter.
             gap: Seconds of silence, from the last byte on, that end a table once ``decode`` has
-                taken a row (:class:`AnotherRowError`). Default: ``timeout``.
+                taken a row (:attr:`Row.ANOTHER`). Default: ``timeout``.
 
         Raises:
             AlicatTimeoutError: no answer in time.
@@ -131,11 +131,6 @@ class Transactions:
                 answer, line = line, None
                 try:
                     value = decode(answer)
-                except AnotherRowError:
-                    if table_ends_at is None:
-                        table_ends_at = now() + wire.timing.table
-                        ends_at = now() + silence
-                    continue
                 except AlicatProtocolError as error:
                     kind = outstanding.place(answer, command, error, unmistakable, was_in_debt)
                     if kind is StrayLine.REFUSAL:
@@ -149,6 +144,11 @@ class Transactions:
                     self._counts.discarded += 1
                     if now() >= ends_at:
                         break
+                    continue
+                if value is Row.ANOTHER:
+                    if table_ends_at is None:
+                        table_ends_at = now() + wire.timing.table
+                        ends_at = now() + silence
                     continue
                 outstanding.acquit(unit)
                 self._counts.exchanges += 1

@@ -26,6 +26,8 @@ drive in percent, then the gas and the status codes. The units of flow and total
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -98,6 +100,19 @@ class DataFrameFormat:
     flavor: DataFrameFormatFlavor
     status_codes: frozenset[str]
     """The codes that the instrument says it may append."""
+    is_stated_twice: bool = dataclasses.field(init=False, repr=False, compare=False)
+    """Whether the table states everything twice, so that each damaged byte is noticed."""
+    _columns: tuple[Column, ...] = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        columns = tuple(
+            Column(f.name, f.kind, f.width, f.statistic is Statistic.FLUID_NAME, f.decimals)
+            for f in self.fields
+        )
+        object.__setattr__(self, "_columns", columns)
+        statistics = {field.statistic for field in self.fields}
+        twice = len(statistics) == len(columns) and all(f.is_stated_twice for f in self.fields)
+        object.__setattr__(self, "is_stated_twice", twice)
 
     def names(self) -> tuple[str, ...]:
         """The field names, in order."""
@@ -110,12 +125,6 @@ class DataFrameFormat:
     def units(self) -> dict[str, str]:
         """Unit labels by field name, for fields that have one."""
         return {f.name: f.unit_label for f in self.fields if f.unit_label is not None}
-
-    @property
-    def is_stated_twice(self) -> bool:
-        """Whether the table states everything twice, so that each damaged byte is noticed."""
-        statistics = {field.statistic for field in self.fields}
-        return len(statistics) == len(self.fields) and all(f.is_stated_twice for f in self.fields)
 
     @property
     def characters(self) -> int:
@@ -135,11 +144,7 @@ class DataFrameFormat:
 
     def decoder(self, unit_id: str, sample: bytes | None = None) -> FrameDecoder:
         """A decoder for frames of ``unit_id``; see :class:`FrameDecoder` for ``sample``."""
-        columns = tuple(
-            Column(f.name, f.kind, f.width, f.statistic is Statistic.FLUID_NAME, f.decimals)
-            for f in self.fields
-        )
-        return FrameDecoder(columns, unit_id, self.status_codes, sample)
+        return FrameDecoder(self._columns, unit_id, self.status_codes, sample)
 
     def parse(self, raw: bytes, unit_id: str | None = None) -> ParsedFrame:
         """Decode one frame. A poll keeps its decoder instead.
@@ -174,7 +179,7 @@ _LAST_LEGACY = re.compile(rb"[A-Z]\s+D\d+\s+Status\s.*\sMOV\s+\S+$")
 
 def is_format_row(line: bytes) -> bool:
     """Whether a line can be a row of the table, of any unit."""
-    return _ROW.match(_without_padding(line)) is not None
+    return _ROW.match(line) is not None or _ROW.match(_without_padding(line)) is not None
 
 
 def is_last_format_row(line: bytes) -> bool:
@@ -183,6 +188,8 @@ def is_last_format_row(line: bytes) -> bool:
     A table that continues after it loses nothing important: status codes are known without a table,
     and all columns are before them.
     """
+    if b"LCK" not in line and b"MOV" not in line and b"\x08" not in line:
+        return False
     line = _without_padding(line)
     return _LAST_DEFAULT.match(line) is not None or _LAST_LEGACY.match(line) is not None
 
@@ -194,6 +201,12 @@ def parse_data_frame_format(lines: Sequence[bytes]) -> DataFrameFormat:
         AlicatParseError: a row is missing or not understood. A guess would put values under wrong
             names.
     """
+    return _format_of(tuple(lines))
+
+
+# A lost line is opened again by the same questions, and a table is parsed for longer than it comes.
+@functools.lru_cache(maxsize=256)
+def _format_of(lines: tuple[bytes, ...]) -> DataFrameFormat:
     rows = [text for text in (_text(line) for line in lines) if text]
     if not rows:
         raise _error("the data frame table is empty", b"")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -262,7 +263,7 @@ _LABELLED = re.compile(
 
 def is_manufacturing_row(line: bytes) -> bool:
     """Whether a line can be a row of the table, of any unit."""
-    return _ROW.match(_without_padding(line)) is not None
+    return _ROW.match(line) is not None or _ROW.match(_without_padding(line)) is not None
 
 
 def is_last_manufacturing_row(line: bytes) -> bool:
@@ -276,6 +277,12 @@ def parse_manufacturing_info(lines: Sequence[bytes], unit_id: str) -> Manufactur
     Raises:
         AlicatProtocolError: a line is no row of this unit, or a row came twice.
     """
+    return _info_of(tuple(lines), unit_id)
+
+
+# A lost line is opened again by the same questions.
+@functools.lru_cache(maxsize=256)
+def _info_of(lines: tuple[bytes, ...], unit_id: str) -> ManufacturingInfo:
     by_code: dict[int, str] = {}
     for raw in lines:
         line = _without_padding(raw)

@@ -20,6 +20,7 @@ accepted when it arrives twice in succession.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -205,6 +206,26 @@ class UnseenGasError(AlicatParseError):
     """A gas name that needs a second frame to be accepted."""
 
 
+@functools.lru_cache(maxsize=512)
+def _pattern(
+    unit_id: str,
+    kinds: tuple[str, ...],
+    widths: tuple[int | None, ...],
+    decimals: tuple[int | None, ...],
+) -> Callable[[bytes], re.Match[bytes] | None]:
+    parts = [re.escape(unit_id.encode())]
+    for kind, width, shown in zip(kinds, widths, decimals, strict=True):
+        if kind == "float":
+            ahead = b"" if width is None else b"(?=[^ ]{%d})" % width
+            parts.append(b" +" + ahead + _number_with(shown))
+        elif width is None:
+            parts.append(b" +([!-~]+)")
+        else:
+            # Exactly the width, padded on the left; or longer, then without padding.
+            parts.append(b" ((?=[ ]*[!-~])[ -~]{%d}(?= |\\Z)|[!-~]{%d,})" % (width, width))
+    return re.compile(b"".join(parts) + rb"((?: +[A-Z0-9]{3})*)\Z").match
+
+
 class FrameDecoder:
     """Decodes the data frames of one unit. A pure function of the line; reusable and cheap.
 
@@ -302,19 +323,8 @@ class FrameDecoder:
     # -- the plan
 
     def _compile(self) -> Callable[[bytes], re.Match[bytes] | None]:
-        parts = [re.escape(self.unit_id.encode())]
-        for column, width, decimals in zip(
-            self.columns, self.confirmed_widths, self._confirmed_decimals, strict=True
-        ):
-            if column.kind == "float":
-                ahead = b"" if width is None else b"(?=[^ ]{%d})" % width
-                parts.append(b" +" + ahead + _number_with(decimals))
-            elif width is None:
-                parts.append(b" +([!-~]+)")
-            else:
-                # Exactly the width, padded on the left; or longer, then without padding.
-                parts.append(b" ((?=[ ]*[!-~])[ -~]{%d}(?= |\\Z)|[!-~]{%d,})" % (width, width))
-        return re.compile(b"".join(parts) + rb"((?: +[A-Z0-9]{3})*)\Z").match
+        kinds = tuple(column.kind for column in self.columns)
+        return _pattern(self.unit_id, kinds, self.confirmed_widths, self._confirmed_decimals)
 
     def _usual_plan(self) -> _Plan | None:
         """What the extension needs for a frame without status codes, with at most a last text."""

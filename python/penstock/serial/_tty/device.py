@@ -6,7 +6,9 @@ a dead one after seconds. So the asynchronous port calls them in a worker thread
 kernel's own buffers.
 
 Opening asks the driver for its settings, sets its own, reads back what was accepted, and takes the
-locks. What else there is to know or to switch waits until somebody asks for it.
+locks. What else there is to know or to switch waits until somebody asks for it. The extension makes
+these calls at once, and those of closing. Where one fails, or a driver is emulated, they are made
+here one by one, so that an error is always told by the same sentence.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from penstock.serial._tty.exclusive import PortLock, busy_error
 from penstock.serial._tty.system_calls import PendingIoctl, begin_ioctl, descriptor_calls, is_pty
 from penstock.serial._tty.termios2 import (
     LineSettings,
+    raw_flags,
     refused_error,
     require_known_abi,
     settings_for,
@@ -67,40 +70,52 @@ class TtyDevice:
         self._fd = -1
         require_known_abi()
         self.path = path
-        fd = _open(path)
-        try:
+        opened = _open_at_once(path, config)
+        if opened is None:
+            fd = _open(path)
             try:
-                found = system_calls.get_settings(fd)
-            except OSError:
-                with _Errors("open", path):
-                    raise
-            self._has_wire = not is_pty(fd)
-            self._lock = PortLock(fd, path, has_wire=self._has_wire)
-            try:
-                self._lock.acquire(config.exclusive)
-            except OSError:
-                with _Errors("lock", path):
-                    raise
-        except BaseException:
-            os.close(fd)
-            raise
+                try:
+                    found = system_calls.get_settings(fd)
+                except OSError:
+                    with _Errors("open", path):
+                        raise
+                self._has_wire = not is_pty(fd)
+                self._lock = PortLock(fd, path, has_wire=self._has_wire)
+                try:
+                    self._lock.acquire(config.exclusive)
+                except OSError:
+                    with _Errors("lock", path):
+                        raise
+            except BaseException:
+                os.close(fd)
+                raise
+            self._raw_settings = found
+        else:
+            fd, self._has_wire, found, asked, answered = opened
+            self._lock = PortLock(fd, path, has_wire=self._has_wire, held=config.exclusive)
+            self._raw_settings = answered
         self._fd = fd
         self._mutex = threading.RLock()
         self._break_on = False
         self._process = os.getpid()
         self._found = found
-        self._settings = LineSettings.unpack(found)
         self._low_latency: LowLatency | None = None
         self._rs485: RS485Mode | None = None
         self._capabilities: SerialCapabilities | None = None
         self.read, self.readinto, self.write = descriptor_calls(fd)
         try:
             self.config = config
-            if config.initial_rts is not None or config.initial_dtr is not None:
-                # First: opening has just raised the lines, and the far end may take that for a
-                # reset until they have the requested state.
-                self.set_control_lines(config.initial_rts, config.initial_dtr)
-            self._apply(config, exclusive_before=config.exclusive)
+            if opened is None:
+                if config.initial_rts is not None or config.initial_dtr is not None:
+                    # First: opening has just raised the lines, and the far end may take that for a
+                    # reset until they have the requested state.
+                    self.set_control_lines(config.initial_rts, config.initial_dtr)
+                self._apply(config, exclusive_before=config.exclusive)
+            else:
+                if answered != asked:
+                    self._check_answer(asked, answered)
+                if config.low_latency or config.rs485 is not None:
+                    self._apply_modes(config, [])
         except BaseException:
             self.close()
             raise
@@ -126,7 +141,7 @@ class TtyDevice:
     @property
     def actual_baudrate(self) -> int:
         """The rate that the driver reported after the last configuration."""
-        return self._settings.output_rate
+        return LineSettings.unpack(self._raw_settings).output_rate
 
     def configure(self, config: SerialConfig) -> None:
         """Apply all of ``config``, or raise and leave everything as it was."""
@@ -248,13 +263,19 @@ class TtyDevice:
             if self._capabilities is None and (self._has_wire or system_calls.driver_replaced()):
                 # A closed port still tells them, and then there is no driver to ask any more.
                 self._capabilities = _capabilities_of(fd)
-            # If a failing device refuses one step, the next ones still have to be done.
-            for step in self._closing_steps:
-                try:
-                    step(self, fd)
-                except OSError as exc:
-                    self._report_unrestored(exc)
-            os.close(fd)
+            changed_modes = self._break_on or self._low_latency or self._rs485
+            if system_calls.native_close is None or changed_modes or system_calls.driver_replaced():
+                # If a failing device refuses one step, the next ones still have to be done.
+                for step in self._closing_steps:
+                    try:
+                        step(self, fd)
+                    except OSError as exc:
+                        self._report_unrestored(exc)
+                os.close(fd)
+                return
+            exclusive = self._lock.give_up()
+            for number in system_calls.native_close(fd, self._settings_to_leave(), exclusive):
+                self._report_unrestored(OSError(number, os.strerror(number)))
 
     def forget_threads(self) -> None:
         """Replace the locks that threads of the parent may hold. Only in a forked child."""
@@ -293,12 +314,13 @@ class TtyDevice:
             if self._low_latency is not None:
                 self._low_latency.restore()
         finally:
-            found = self._found
-            if self._has_wire:
-                # HUPCL takes effect at the last close of the tty, so it is not restored.
-                hangup = self.config.hangup_on_close
-                found = LineSettings.unpack(found).with_hangup(hangup).pack()
-            system_calls.set_settings(fd, found)
+            system_calls.set_settings(fd, self._settings_to_leave())
+
+    def _settings_to_leave(self) -> bytes:
+        if not self._has_wire:
+            return self._found
+        # HUPCL takes effect at the last close of the tty, so it is not restored.
+        return LineSettings.unpack(self._found).with_hangup(self.config.hangup_on_close).pack()
 
     def _release_lock(self, fd: int) -> None:
         self._lock.release()
@@ -306,35 +328,41 @@ class TtyDevice:
     _closing_steps = (_end_break, _discard_unsent, _restore, _release_lock)
 
     def _apply(self, config: SerialConfig, *, exclusive_before: bool) -> None:
-        wanted = settings_for(config, self._settings, self.path)
-        undo: list[Callable[[], object]] = [partial(self._undo_settings, self._settings)]
+        before = self._raw_settings
+        asked = settings_for(config, LineSettings.unpack(before), self.path).pack()
+        undo: list[Callable[[], object]] = [partial(self._undo_settings, before)]
         with _Errors("ioctl", self.path):
             try:
-                asked = wanted.pack()
                 system_calls.set_settings(self._fd, asked)
                 answered = system_calls.get_settings(self._fd)
-                actual = wanted
                 if answered != asked:
-                    actual = LineSettings.unpack(answered)
-                    unmet = unmet_requests(wanted, actual, has_wire=self._has_wire)
-                    if unmet:
-                        raise refused_error(self.path, unmet)
-                self._settings = actual
+                    self._check_answer(asked, answered)
+                self._raw_settings = answered
 
                 if config.exclusive is not self._lock.is_exclusive:
                     undo.append(partial(self._lock.acquire, exclusive_before))
                     with _Errors("lock", self.path):
                         self._lock.acquire(config.exclusive)
 
-                if config.low_latency or self._low_latency is not None:
-                    self._apply_low_latency(config, undo)
-                if config.rs485 is not None or self._rs485 is not None:
-                    self._apply_rs485(config, undo)
+                self._apply_modes(config, undo)
             except BaseException:
                 with ExitStack() as stack:
                     for step in undo:
                         stack.callback(step)
                     raise
+
+    def _check_answer(self, asked: bytes, answered: bytes) -> None:
+        wanted, actual = LineSettings.unpack(asked), LineSettings.unpack(answered)
+        unmet = unmet_requests(wanted, actual, has_wire=self._has_wire)
+        if unmet:
+            raise refused_error(self.path, unmet)
+
+    def _apply_modes(self, config: SerialConfig, undo: list[Callable[[], object]]) -> None:
+        with _Errors("ioctl", self.path):
+            if config.low_latency or self._low_latency is not None:
+                self._apply_low_latency(config, undo)
+            if config.rs485 is not None or self._rs485 is not None:
+                self._apply_rs485(config, undo)
 
     def _apply_low_latency(self, config: SerialConfig, undo: list[Callable[[], object]]) -> None:
         mode = self._low_latency = self._low_latency or LowLatency(self._fd, self.path)
@@ -348,9 +376,9 @@ class TtyDevice:
         with _optional(config.unsupported_policy, "RS-485 mode", self.path):
             mode.set(config.rs485)
 
-    def _undo_settings(self, before: LineSettings) -> None:
-        system_calls.set_settings(self._fd, before.pack())
-        self._settings = before
+    def _undo_settings(self, before: bytes) -> None:
+        system_calls.set_settings(self._fd, before)
+        self._raw_settings = before
 
     def _descriptor(self) -> int:
         if self._fd < 0:
@@ -398,6 +426,21 @@ class _Errors:
             mapped = errno_to_exception(error, context=self._context, path=self._path)
             if mapped is not error:
                 raise mapped from error
+
+
+def _open_at_once(path: str, config: SerialConfig) -> system_calls.OpenTty | None:
+    """Open, lock and configure by one native call; None where that is not possible."""
+    if system_calls.native_open is None or system_calls.driver_replaced():
+        return None
+    if config.initial_rts is not None or config.initial_dtr is not None:
+        return None  # the lines come before the settings
+    try:
+        input_flags, control_flags = raw_flags(config, path)
+    except UnsupportedFeatureError:
+        return None  # the path may be wrong too, and that is the first thing to tell
+    return system_calls.native_open(
+        path, input_flags, control_flags, config.baudrate, config.exclusive
+    )
 
 
 def _open(path: str) -> int:

@@ -36,12 +36,19 @@ _EXCLUSIVE_LOCK = _RECORD_LOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
 class PortLock:
     """The lock of one open descriptor. :meth:`acquire` takes it."""
 
-    def __init__(self, fd: int, path: str, *, has_wire: bool) -> None:
-        """Prepare the lock of ``fd``; ``has_wire`` is false for a pty."""
+    def __init__(self, fd: int, path: str, *, has_wire: bool, held: bool | None = None) -> None:
+        """Prepare the lock of ``fd``.
+
+        Args:
+            fd: The open tty.
+            path: Its name.
+            has_wire: False for a pty.
+            held: The lock that it has already: the exclusive one or not; None for none.
+        """
         self._fd = fd
         self._path = path
         self._has_wire = has_wire
-        self._exclusive: bool | None = None
+        self._exclusive = held
 
     @property
     def is_exclusive(self) -> bool | None:
@@ -83,6 +90,11 @@ class PortLock:
             self._flock(False)
             return False
         return True
+
+    def give_up(self) -> bool:
+        """Return whether the lock is the exclusive one. Whoever asks releases it."""
+        exclusive, self._exclusive = self._exclusive, None
+        return exclusive is True
 
     def release(self) -> None:
         """Release the lock.

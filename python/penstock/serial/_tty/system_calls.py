@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from penstock.serial._tty.termios2 import ABI
 
@@ -235,10 +235,26 @@ def set_rs485(fd: int, words: tuple[int, ...]) -> None:
     ioctl(fd, TIOCSRS485, struct.pack(_RS485_FORMAT, *words))
 
 
+OpenTty: TypeAlias = tuple[int, bool, bytes, bytes, bytes]
+"""A descriptor, whether it has a wire, and the settings: found, asked for, answered."""
+
+native_open: Callable[[str, int, int, int, bool], OpenTty | None] | None
+"""Opens, locks and configures a tty; None without the extension.
+
+Takes the path, the input flags, the control flags, bits a second and whether to be alone. Returns
+None where anything is in the way: nothing is then open, locked or changed.
+"""
+native_close: Callable[[int, bytes, bool], tuple[int, ...]] | None
+"""Closes such a tty: discards what was not sent, restores the settings unless the lock is shared
+and another program holds it too, unlocks. Returns the errno of each step that has failed."""
+
 try:
     from penstock._core import IoctlThread
+    from penstock._core import close_tty as native_close
+    from penstock._core import open_tty as native_open
 except ImportError:
     _has_native = False
+    native_open = native_close = None
 else:
     _has_native = True
 

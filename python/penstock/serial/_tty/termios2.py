@@ -239,6 +239,30 @@ def settings_for(config: SerialConfig, previous: LineSettings, path: str) -> Lin
 
     Raises :class:`UnsupportedFeatureError` for what no Linux driver offers.
     """
+    iflag, cflag = raw_flags(config, path)
+    chars = bytearray(previous.control_chars)
+    # With VMIN 1 a read of 0 bytes always means a hangup; no data is EAGAIN.
+    chars[termios.VMIN] = 1
+    chars[termios.VTIME] = 0
+    chars[termios.VSTART] = _XON
+    chars[termios.VSTOP] = _XOFF
+    return LineSettings(
+        iflag=iflag,
+        oflag=0,
+        cflag=cflag,
+        lflag=0,
+        discipline=previous.discipline,
+        control_chars=bytes(chars),
+        input_rate=config.baudrate,
+        output_rate=config.baudrate,
+    )
+
+
+def raw_flags(config: SerialConfig, path: str) -> tuple[int, int]:
+    """Return the input and the control flags of ``config``; the others are 0 in raw mode.
+
+    Raises :class:`UnsupportedFeatureError` for what no Linux driver offers.
+    """
     flow = config.flow_control
     if flow.dtr_dsr:
         raise UnsupportedFeatureError(
@@ -265,27 +289,12 @@ def settings_for(config: SerialConfig, previous: LineSettings, path: str) -> Lin
     # glibc's tcgetattr does not know BOTHER. 0 in the input rate's bits means the output rate.
     cflag |= ABI.rates.get(config.baudrate, BOTHER)
 
-    chars = bytearray(previous.control_chars)
-    # With VMIN 1 a read of 0 bytes always means a hangup; no data is EAGAIN.
-    chars[termios.VMIN] = 1
-    chars[termios.VTIME] = 0
-    chars[termios.VSTART] = _XON
-    chars[termios.VSTOP] = _XOFF
     iflag = termios.IXON | termios.IXOFF if flow.xon_xoff else 0
     if config.mark_errors:
         iflag |= termios.PARMRK
         if config.parity is not Parity.NONE:
             iflag |= termios.INPCK
-    return LineSettings(
-        iflag=iflag,
-        oflag=0,
-        cflag=cflag,
-        lflag=0,
-        discipline=previous.discipline,
-        control_chars=bytes(chars),
-        input_rate=config.baudrate,
-        output_rate=config.baudrate,
-    )
+    return iflag, cflag
 
 
 def unmet_requests(wanted: LineSettings, actual: LineSettings, *, has_wire: bool) -> list[str]:
