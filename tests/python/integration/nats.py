@@ -17,6 +17,7 @@ import pyarrow
 
 from penstock.record._nats.connection import NatsConnection
 from tests.python.integration.daemons import Daemon, free_port, program_or_skip
+from tests.python.integration.partition import Network
 
 __all__ = ["NatsServer", "nats_server"]
 
@@ -24,15 +25,16 @@ __all__ = ["NatsServer", "nats_server"]
 class NatsServer(Daemon):
     """A server; ``url`` is its address for a sink."""
 
-    def __init__(self, command: list[str], folder: Path, port: int) -> None:
+    def __init__(self, command: list[str], folder: Path, port: int, host: str) -> None:
         super().__init__(command, folder / "log", self._greets)
         self.port = port
+        self._host = host
 
     def url(self, prefix: str = "lab") -> str:
-        return f"nats://127.0.0.1:{self.port}/{prefix}"
+        return f"nats://{self._host}:{self.port}/{prefix}"
 
     def _greets(self) -> bool:
-        with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
+        with socket.create_connection((self._host, self.port), 5) as connection:
             return connection.recv(5) == b"INFO " and b"ready" in self._log.read_bytes()
 
     def ask(self, what: str, question: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -46,12 +48,12 @@ class NatsServer(Daemon):
     async def _ask_all(
         self, asked: list[tuple[str, dict[str, Any] | None]]
     ) -> list[dict[str, Any]]:
-        connection = await NatsConnection.connect("127.0.0.1", self.port, None, {}, 10)
+        connection = await NatsConnection.connect(self._host, self.port, None, {}, 60)
         try:
             answers = []
             for what, question in asked:
                 text = b"" if question is None else json.dumps(question).encode()
-                reply = await connection.request(f"$JS.API.{what}", text, {}, 10)
+                reply = await connection.request(f"$JS.API.{what}", text, {}, 60)
                 answers.append(json.loads(reply.payload))
             return answers
         finally:
@@ -64,12 +66,19 @@ class NatsServer(Daemon):
         asked: list[tuple[str, dict[str, Any] | None]]
         asked = [(f"STREAM.MSG.GET.{stream}", {"seq": number}) for number in numbers]
         found = []
+        schemas: dict[str, bytes] = {}
         for answer in self._all_answers(asked):
             if "error" in answer:
                 continue  # it was deleted
             stored = answer["message"]
-            table = pyarrow.ipc.open_stream(b64decode(stored["data"])).read_all()
-            found.append((stored["subject"], b64decode(stored["hdrs"]).decode(), table))
+            data, headers = b64decode(stored["data"]), b64decode(stored["hdrs"]).decode()
+            if ".schema." in stored["subject"]:
+                schemas[stored["subject"].rpartition(".")[2]] = data
+                continue
+            _, _, named = headers.partition("Penstock-Schema: ")
+            beginning = schemas[named.partition("\r\n")[0]] if named else b""
+            table = pyarrow.ipc.open_stream(beginning + data).read_all()
+            found.append((stored["subject"], headers, table))
         return found
 
     def empty(self, stream: str = "lab") -> None:
@@ -78,16 +87,20 @@ class NatsServer(Daemon):
 
 
 @contextmanager
-def nats_server(*settings: str, jetstream: bool = True) -> Iterator[NatsServer]:
-    """A server with further lines of configuration, started."""
+def nats_server(
+    *settings: str, jetstream: bool = True, where: Network | None = None
+) -> Iterator[NatsServer]:
+    """A server with further lines of configuration, started; in a network of its own if given."""
     program = program_or_skip("nats-server", "nats-server")
     with tempfile.TemporaryDirectory(prefix="penstock-nats-") as name:
         folder, port = Path(name), free_port()
         config = folder / "nats.conf"
         lines = [f'jetstream {{ store_dir: "{folder}/store" }}'] if jetstream else []
         config.write_text("\n".join([*lines, *settings]) + "\n")
-        command = [program, "-a", "127.0.0.1", "-p", str(port), "-c", str(config)]
-        server = NatsServer(command, folder, port)
+        host = "127.0.0.1" if where is None else where.address
+        command = [] if where is None else where.command
+        command += [program, "-a", host, "-p", str(port), "-c", str(config)]
+        server = NatsServer(command, folder, port, host)
         server.start()
         try:
             yield server

@@ -89,6 +89,34 @@ def test_runs_become_partitions(server: NatsServer, tmp_path: Path) -> None:
     assert table.schema.field("Mass_Flow").metadata[b"unit"] in (b"SCCM", b"SLPM")
 
 
+def test_an_archiver_that_begins_in_the_middle_of_a_run_knows_its_schema(
+    server: NatsServer, tmp_path: Path
+) -> None:
+    """Also beside messages of an earlier version, which have it each."""
+
+    async def main() -> None:
+        async with NatsSink(server.url(), spool=tmp_path / "spool", **PATIENT) as sink:
+            for first in range(0, 30, 10):
+                await sink.write_batch(flow_batch(10, first))
+                await sink.flush()
+                while sink.rows_waiting:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+                # Each time another one, which reads on behind what is archived.
+                assert (await archive_once(server, str(target))).counts.rows == 10
+        earlier = message(1, 0, 5)
+        connection = await NatsConnection.connect("127.0.0.1", server.port, None, {}, 60)
+        headers = {"Nats-Msg-Id": earlier.id, "Penstock-Row": str(earlier.row)}
+        await connection.request("lab.r.fuel", earlier.payload, headers, 60)
+        await connection.close()
+        counts = (await archive_once(server, str(target))).counts
+        assert (counts.rows, counts.refused) == (5, 0)
+
+    target = tmp_path / "archive"
+    asyncio.run(main())
+    flows = sorted(flow for run, _, _, flow in rows_of(target) if run != "r")
+    assert flows == [float(n) for n in range(30)]
+
+
 def test_a_message_of_nobody_is_kept_and_holds_up_nothing(
     server: NatsServer, tmp_path: Path
 ) -> None:
@@ -140,7 +168,8 @@ def test_purging_keeps_what_the_recorder_asks_for(server: NatsServer, tmp_path: 
             while sink.rows_waiting:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             await archive_once(server, str(target), purge=True)
-            assert server.ask("STREAM.INFO.lab")["state"]["messages"] == 1
+            # The last message of the device, and the schema.
+            assert server.ask("STREAM.INFO.lab")["state"]["messages"] == 2
             server.kill()
             server.start()
             await sink.write_batch(flow_batch(10, 30))

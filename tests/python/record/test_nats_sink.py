@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
+import struct
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ import pyarrow
 import pytest
 import trustme
 
+from penstock.files import SegmentedLog
 from penstock.record import ColumnBuffer, NatsSink, SampleBatch, SinkWriteError
 from penstock.record._nats.arrow_messages import DeviceMessage, subject_token
 from tests.python.conftest import BACKENDS
@@ -144,6 +148,53 @@ async def test_what_a_stream_has_lost_is_sent_again(server: NatsServer, sink: An
         await anyio.to_thread.run_sync(server.start)
         await opened.write_batch(flow_batch(10, 50))
     assert await anyio.to_thread.run_sync(flows, server) == [float(n) for n in range(60)]
+
+
+async def test_a_schema_is_in_the_stream_once_a_run(server: NatsServer, sink: Any) -> None:
+    async with sink() as opened:
+        for first in range(0, 50, 10):
+            await opened.write_batch(flow_batch(10, first))
+            await opened.flush()
+    stored = [
+        server.ask("STREAM.MSG.GET.lab", {"seq": number})["message"]
+        for number in range(1, server.ask("STREAM.INFO.lab")["state"]["last_seq"] + 1)
+    ]
+    assert [".schema." in each["subject"] for each in stored] == [True, *[False] * 5]
+    of_schema = b"rate_hz"  # the recording's metadata
+    assert [of_schema in b64decode(each["data"]) for each in stored] == [True, *[False] * 5]
+
+
+async def test_a_schema_that_the_stream_has_lost_is_told_again(
+    server: NatsServer, sink: Any
+) -> None:
+    async with sink(lag=0) as opened:
+        await opened.write_batch(flow_batch(10))
+        await opened.flush()
+        with anyio.fail_after(60):
+            while opened.rows_waiting:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        assert server.ask("STREAM.PURGE.lab", {"filter": "lab.*.schema.*"})["purged"] == 1
+        await anyio.to_thread.run_sync(server.kill)
+        await anyio.to_thread.run_sync(server.start)
+        await opened.write_batch(flow_batch(10, 10))
+    subjects = server.ask("STREAM.INFO.lab", {"subjects_filter": ">"})["state"]["subjects"]
+    assert sum(count for name, count in subjects.items() if ".schema." in name) == 1
+
+
+async def test_a_spool_of_an_earlier_version_is_sent(server: NatsServer, tmp_path: Path) -> None:
+    """There each message has its schema."""
+    stream = pyarrow.BufferOutputStream()
+    table = pyarrow.Table.from_batches([flow_batch(3).to_arrow()])
+    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    facts = ["lab.r1.fuel", "r1", "fuel", 1, 0]
+    payload = json.dumps(facts).encode() + b"\n" + stream.getvalue().to_pybytes()
+    async with SegmentedLog(tmp_path / "spool") as log:
+        await log.append(struct.pack("<4sI", b"NTA1", 3) + payload)
+    async with NatsSink(server.url(), spool=tmp_path / "spool", **PATIENT) as opened:
+        await opened.write_batch(flow_batch(2, 3))
+    found = await anyio.to_thread.run_sync(flows, server)
+    assert found == [float(n) for n in range(5)]
 
 
 async def test_a_spool_that_is_left_is_sent_by_the_next_sink(server: NatsServer, sink: Any) -> None:

@@ -1,17 +1,32 @@
-"""Rows as messages of Arrow record batches, each of one device."""
+"""Rows as messages of Arrow record batches, each of one device, and their schemas.
+
+An Arrow IPC stream begins with its schema, some kilobytes, of which a batch of ten rows is a tenth.
+So a stream is cut behind it: the schema is a message of its own, named by its digest, and the rest
+of the stream names it in a header. Both put together are the stream again. A schema is told when
+its first rows come and again every hour, so that a stream which removes what is old has it as long
+as it has rows. *Rejected:* the schema in the first message of each device, which a reader that
+begins in the middle of a run does not find.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._network.row_numbers import RowNumbers
 from penstock.record.arrow import pyarrow_module
 
-__all__ = ["ArrowMessages", "DeviceMessage", "subject_token"]
+__all__ = ["SCHEMA", "ArrowMessages", "DeviceMessage", "subject_token"]
+
+SCHEMA = "schema."
+"""What the last tokens of a schema's subject begin with. A device's is one token."""
+
+_TOLD_EVERY_S = 3600.0
 
 # Of Arrow's bytes before compression. A server takes 1 MiB by default, with the headers.
 _MOST_BYTES = 512 << 10
@@ -30,12 +45,14 @@ class DeviceMessage:
     """One message, as the spool keeps it.
 
     Attributes:
-        subject: ``PREFIX.RUN.DEVICE``.
+        subject: ``PREFIX.RUN.DEVICE``, or ``PREFIX.RUN.schema.DIGEST``.
         run: names the run.
-        device: the device's name.
-        part: counts the messages of this device in this run, from 1.
+        device: the device's name; empty for a schema.
+        part: counts the messages of this subject, from 1.
         row: the number of its first row among those of the device in this run, from 0.
-        data: an Arrow IPC stream.
+        data: an Arrow IPC stream; its beginning, or what follows that.
+        schema: names the beginning of the stream; empty where ``data`` has it, as in the spools of
+            earlier versions.
     """
 
     subject: str
@@ -44,23 +61,36 @@ class DeviceMessage:
     part: int
     row: int
     data: bytes
+    schema: str = ""
 
     def stored(self) -> bytes:
         """The bytes for the spool."""
-        facts = [self.subject, self.run, self.device, self.part, self.row]
+        facts = [self.subject, self.run, self.device, self.part, self.row, self.schema]
         return json.dumps(facts).encode() + b"\n" + self.data
 
     @classmethod
     def read(cls, payload: bytes) -> DeviceMessage:
         """A message from the spool."""
         head, _, data = payload.partition(b"\n")
-        subject, run, device, part, row = json.loads(head)
-        return cls(subject, run, device, part, row, data)
+        subject, run, device, part, row, *schema = json.loads(head)
+        return cls(subject, run, device, part, row, data, *schema)
 
     @property
     def id(self) -> str:
         """The identity of the message, for all time, in a header's characters."""
-        return f"{self.run}/{subject_token(self.device)}/{self.part}"
+        return f"{self.run}/{self.subject.rpartition(f'.{self.run}.')[2]}/{self.part}"
+
+    @property
+    def is_schema(self) -> bool:
+        """Whether it has no rows, and the schema of others."""
+        return f"/{SCHEMA}" in self.id
+
+    @property
+    def schema_subject(self) -> str:
+        """Where the schema is; empty where ``data`` has it."""
+        if not self.schema:
+            return ""
+        return f"{self.subject.rpartition('.')[0]}.{SCHEMA}{self.schema}"
 
 
 class ArrowMessages:
@@ -74,6 +104,7 @@ class ArrowMessages:
         self._run = RowNumbers().run
         self._rows: dict[str, int] = {}
         self._parts: dict[str, int] = {}
+        self._schemas: dict[str, tuple[int, float]] = {}  # how often told, and when last
         self._batches: list[SampleBatch] = []
 
     def add(self, batch: SampleBatch) -> None:
@@ -109,21 +140,34 @@ class ArrowMessages:
             pieces = max(1, -(-rows.nbytes // _MOST_BYTES))
             step = -(-rows.num_rows // pieces)
             for start in range(0, rows.num_rows, step):
-                piece = rows.slice(start, step)
-                found.append((piece.num_rows, self._message(pyarrow, device, piece)))
+                found += self._messages_of(pyarrow, device, rows.slice(start, step))
         return found
 
-    def _message(self, pyarrow: Any, device: str, rows: Any) -> bytes:
+    def _messages_of(self, pyarrow: Any, device: str, rows: Any) -> list[tuple[int, bytes]]:
+        """The message of some rows, behind that of its schema where it is to be told."""
         ipc = pyarrow_module("pyarrow.ipc")
         sink = pyarrow.BufferOutputStream()
         options = ipc.IpcWriteOptions(compression="zstd")
         [batch] = rows.combine_chunks().to_batches()
-        with ipc.new_stream(sink, rows.schema, options=options) as stream:
-            stream.write_batch(batch)
+        with ipc.new_stream(sink, rows.schema, options=options) as writer:
+            writer.write_batch(batch)
         row = self._rows.get(device, 0)
         part = self._parts.get(device, 0) + 1
         self._rows[device] = row + rows.num_rows
         self._parts[device] = part
-        subject = f"{self._prefix}.{self._run}.{subject_token(device)}"
-        data: bytes = sink.getvalue().to_pybytes()
-        return DeviceMessage(subject, self._run, device, part, row, data).stored()
+        stream: bytes = sink.getvalue().to_pybytes()
+        # The first message of a stream: four bytes of ones, its length, and so many bytes.
+        end = 8 + int.from_bytes(stream[4:8], "little")
+        schema = sha256(stream[:end]).hexdigest()[:16]
+        run = f"{self._prefix}.{self._run}"
+        found = []
+        times, last = self._schemas.get(schema, (0, 0.0))
+        if not times or time.monotonic() - last > _TOLD_EVERY_S:
+            self._schemas[schema] = times + 1, time.monotonic()
+            beginning = stream[:end]
+            told = DeviceMessage(f"{run}.{SCHEMA}{schema}", self._run, "", times + 1, 0, beginning)
+            found.append((0, told.stored()))
+        subject = f"{run}.{subject_token(device)}"
+        data = stream[end:]
+        message = DeviceMessage(subject, self._run, device, part, row, data, schema)
+        return [*found, (rows.num_rows, message.stored())]

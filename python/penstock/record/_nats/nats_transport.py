@@ -62,6 +62,8 @@ class NatsTransport:
         # Of each subject, the last message in the stream: its sequence and part. Known within one
         # connection only.
         self._last: dict[str, tuple[int, int]] = {}
+        # The newest message of each schema that came by, for a stream that has lost it since.
+        self._schemas: dict[str, DeviceMessage] = {}
 
     def __str__(self) -> str:
         return str(self._address)
@@ -81,15 +83,26 @@ class NatsTransport:
     async def send(self, payload: bytes) -> int:
         connection = await self._connected()
         message = DeviceMessage.read(payload)
+        if message.is_schema:
+            self._schemas[message.subject] = message
+        schema = self._schemas.get(message.schema_subject)
+        if schema is not None and not (await self._last_of(connection, schema))[1]:
+            await self._publish(connection, schema)
+        await self._publish(connection, message)
+        return 0
+
+    async def _publish(self, connection: NatsConnection, message: DeviceMessage) -> None:
         sequence, part = await self._last_of(connection, message)
         if part >= message.part:
-            return 0  # it was stored, and the answer was lost
+            return  # it was stored, and the answer was lost
         headers = {
             "Nats-Msg-Id": message.id,
             "Nats-Expected-Last-Subject-Sequence": str(sequence),
             "Penstock-Row": str(message.row),
             "Content-Type": "application/vnd.apache.arrow.stream",
         }
+        if message.schema:
+            headers["Penstock-Schema"] = message.schema
         size = len(header_bytes(headers)) + len(message.data)
         if size > connection.max_payload:
             raise Misconfigured(
@@ -101,13 +114,12 @@ class NatsTransport:
             raise Misconfigured(f"no stream takes the subject {message.subject}")
         answer = parsed_json(reply.payload)
         if (error := answer.get("error")) is not None:
-            self._last.pop(message.subject, None)
+            self._last.clear()
             if error.get("err_code") == WRONG_LAST_SEQUENCE:
                 # Something of ours came in meanwhile: it is asked what, with the next attempt.
                 raise Away("the stream has another last message than was known", 0)
             raise Away(said(error))
         self._last[message.subject] = int(answer["seq"]), message.part
-        return 0
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None

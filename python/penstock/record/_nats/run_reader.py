@@ -6,6 +6,7 @@ import json
 from base64 import b64decode
 from dataclasses import dataclass
 
+from penstock.record._nats.arrow_messages import SCHEMA
 from penstock.record._nats.connection import Delivered, Inbox, NatsConnection
 from penstock.record._nats.jetstream import NO_SUCH_MESSAGE, ask, header_of, said
 from penstock.record._network.protocol import Away
@@ -26,7 +27,8 @@ class StreamMessage:
         subject: under which it was published.
         id: the header Nats-Msg-Id, ``RUN/DEVICE/PART``.
         row: the number of its first row among those of the device in the run.
-        payload: an Arrow IPC stream.
+        payload: an Arrow IPC stream, with its schema.
+        is_schema: it has no rows, and the schema of others.
     """
 
     sequence: int
@@ -34,6 +36,7 @@ class StreamMessage:
     id: str
     row: int
     payload: bytes
+    is_schema: bool = False
 
 
 class RunReader:
@@ -60,6 +63,7 @@ class RunReader:
         self._inbox: Inbox | None = None
         self._consumer = ""
         self._count = 0
+        self._schemas: dict[str, bytes] = {}
 
     async def begin(self, after: int) -> None:
         """Let the next message be the first one behind the place ``after``."""
@@ -133,7 +137,7 @@ class RunReader:
                 if message.status == 409 and b"MaxBytes" not in message.headers:
                     raise Away(f"the consumer ends: {message.headers[:100]!r}")
                 break
-            found.append(self._message(message))
+            found.append(await self._message(message))
         return found
 
     def end(self) -> None:
@@ -141,7 +145,19 @@ class RunReader:
         if self._inbox is not None:
             self._connection.close_inbox(self._inbox)
 
-    def _message(self, delivered: Delivered) -> StreamMessage:
+    async def _schema(self, name: str) -> bytes:
+        """The beginning of a stream; empty where the server has it no more."""
+        if name not in self._schemas:
+            what = f"STREAM.MSG.GET.{self._stream}"
+            asked = {"last_by_subj": f"{self._subjects.removesuffix('>')}{SCHEMA}{name}"}
+            answer = await ask(self._connection, self._timeout, what, asked)
+            error = answer.get("error")
+            if error is not None and error.get("err_code") != NO_SUCH_MESSAGE:
+                raise Away(said(error))
+            self._schemas[name] = b"" if error else b64decode(answer["message"]["data"])
+        return self._schemas[name]
+
+    async def _message(self, delivered: Delivered) -> StreamMessage:
         # $JS.ACK.STREAM.CONSUMER.DELIVERIES.SEQUENCE.COUNT.TIME.PENDING, from 2.11 on with a domain
         # and an account hash in front: counted from the end both are alike.
         words = delivered.reply.split(".")
@@ -153,11 +169,18 @@ class RunReader:
         self._count += 1
         if count != self._count:
             raise Away(f"{count - self._count} messages were lost between the server and here")
+        identity = header_of(delivered.headers, "Nats-Msg-Id")
+        _, _, name = identity.partition(f"/{SCHEMA}")
+        if name:
+            self._schemas[name.partition("/")[0]] = delivered.payload
+        schema = header_of(delivered.headers, "Penstock-Schema")
+        beginning = await self._schema(schema) if schema else b""
         row = header_of(delivered.headers, "Penstock-Row")
         return StreamMessage(
             sequence,
             delivered.subject,
-            header_of(delivered.headers, "Nats-Msg-Id"),
+            identity,
             int(row) if row.isdigit() else 0,
-            delivered.payload,
+            beginning + delivered.payload,
+            bool(name),
         )

@@ -97,6 +97,8 @@ class WaitingRun(ABC, Generic[Prepared]):
         """
         assert self._prepared is None
         self._position = message.sequence, message.id
+        if message.is_schema:
+            return
         _, device, part = identity_of(message)
         if not part:
             self._refused.append(message)
