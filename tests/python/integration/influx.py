@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.python.integration.daemons import Daemon, free_port, program_or_skip
+from tests.python.integration.partition import Network
 
 __all__ = ["InfluxServer", "influx_server", "victoria_server"]
 
@@ -25,7 +26,7 @@ bind-address = "127.0.0.1:{rpc}"
   dir = "{folder}/data"
   wal-dir = "{folder}/wal"
 [http]
-  bind-address = "127.0.0.1:{port}"
+  bind-address = "{host}:{port}"
   auth-enabled = {auth}
   log-enabled = false
 [monitor]
@@ -43,21 +44,24 @@ _DATABASE = "lab"
 class InfluxServer(Daemon):
     """A server with a database ``lab``."""
 
-    def __init__(self, command: list[str], folder: Path, port: int, ping: str) -> None:
+    def __init__(
+        self, command: list[str], folder: Path, port: int, ping: str, host: str = "127.0.0.1"
+    ) -> None:
         super().__init__(command, folder / "log", lambda: self._get(ping) is not None)
         self.port = port
+        self._host = host
         self.login: tuple[str, str] | None = None
 
     def url(self, database: str = _DATABASE, options: str = "") -> str:
         """The address for a sink."""
-        return f"influx://127.0.0.1:{self.port}/{database}{options}"
+        return f"influx://{self._host}:{self.port}/{database}{options}"
 
     def _get(self, target: str, data: bytes | None = None) -> bytes:
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{target}", data)
+        request = urllib.request.Request(f"http://{self._host}:{self.port}{target}", data)
         if self.login is not None:
             pair = base64.b64encode(":".join(self.login).encode()).decode()
             request.add_header("Authorization", f"Basic {pair}")
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             body: bytes = answer.read()
             return body
 
@@ -92,16 +96,21 @@ class InfluxServer(Daemon):
 
 
 @contextmanager
-def influx_server(*, auth: bool = False) -> Iterator[InfluxServer]:
-    """InfluxDB 1, started."""
+def influx_server(*, auth: bool = False, where: Network | None = None) -> Iterator[InfluxServer]:
+    """InfluxDB 1, started; in a network of its own if given."""
     program = program_or_skip("influxd", "influxdb")
     with tempfile.TemporaryDirectory(prefix="penstock-influx-") as name:
         folder, port = Path(name), free_port()
+        host = "127.0.0.1" if where is None else where.address
         config = folder / "influxdb.conf"
         config.write_text(
-            _CONFIG.format(folder=folder, port=port, rpc=free_port(), auth=str(auth).lower())
+            _CONFIG.format(
+                folder=folder, host=host, port=port, rpc=free_port(), auth=str(auth).lower()
+            )
         )
-        server = InfluxServer([program, "run", "-config", str(config)], folder, port, "/ping")
+        command = [] if where is None else where.command
+        command += [program, "run", "-config", str(config)]
+        server = InfluxServer(command, folder, port, "/ping", host)
         server.start()
         try:
             if not auth:

@@ -3,7 +3,8 @@
     PYTHONPATH=.:python .venv/bin/python -m tests.python.record.archive_soak --seconds 1800
 
 Three recorders publish through their spools, two archivers write Parquet. Each of the six processes
-is killed (SIGKILL) and started again, or stopped (SIGSTOP) for a while, at random times. Each row
+is killed (SIGKILL) and started again, or stopped (SIGSTOP) for a while, at random times; the server
+is also cut off, where network namespaces are permitted. Each row
 has the number of rows before it as its value, and each start of a recorder has devices of its own.
 A recorder notes how many rows are durable whenever a ``flush`` has returned. At the end the archive
 must have, of each device, the rows from 0 on without a gap, each once, at least up to what was
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -34,6 +36,7 @@ from penstock.record import ColumnBuffer, NatsSink, SampleBatch
 from penstock.record.archives import Archiver, archive_files, store_at
 from penstock.record.archives.manifest import manifests
 from tests.python.integration.nats import NatsServer, nats_server
+from tests.python.integration.partition import Network, may_have_networks, network
 from tests.python.record.batches import MASS_FLOW
 
 _RECORDERS = 3
@@ -143,12 +146,19 @@ def disturb(
     recorders: list[Child],
     archivers: list[Child],
     server: NatsServer,
+    cable: Network | None,
 ) -> Counter[str]:
-    """Kill, stop and start at random until the time comes; how often which."""
+    """Kill, stop, cut off and start at random until the time comes; how often which."""
     counts: Counter[str] = Counter()
     while time.monotonic() < until:
         time.sleep(chance.uniform(0.5, 3.0))
         what = chance.choice(["recorder", "recorder", "archiver", "archiver", "server"])
+        if what == "server" and cable is not None and chance.random() < 1 / 3:
+            counts["server cut off"] += 1
+            cable.cut()
+            time.sleep(chance.uniform(0.5, 9.0))
+            cable.mend()
+            continue
         kills = chance.random() < 0.5
         counts[f"{what} {'killed' if kills else 'stopped'}"] += 1
         if what == "server":
@@ -228,7 +238,9 @@ def soak(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
     log = folder / "log"
     this = "tests.python.record.archive_soak"
 
-    with nats_server() as server:
+    with contextlib.ExitStack() as stack:
+        cable = None if may_have_networks() else stack.enter_context(network())
+        server = stack.enter_context(nats_server(where=cable))
         url = server.url()
 
         def recorder(number: int, *options: str) -> Callable[[int], list[str]]:
@@ -245,7 +257,7 @@ def soak(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
             child.start()
         began = time.monotonic()
         try:
-            counts = disturb(chance, began + seconds, recorders, archivers, server)
+            counts = disturb(chance, began + seconds, recorders, archivers, server, cable)
             codes = [child.end(_END_S) for child in recorders]
             for number in range(_RECORDERS):
                 rest = Child(recorder(number, "--drain"), log)
