@@ -33,6 +33,9 @@ influxdb|influxd
 mosquitto|/usr/sbin/mosquitto
 mosquitto-clients|mosquitto_sub
 nats-server|/usr/sbin/nats-server
+prometheus|prometheus
+victoria-metrics|victoria-metrics
+iproute2|ip
 sqlite3|sqlite3
 socat|socat
 strace|strace

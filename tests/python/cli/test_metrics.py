@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
+import urllib.parse
 import urllib.request
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,9 @@ import anyio
 import pytest
 
 from penstock.cli import main
+from penstock.cli._metrics_endpoint import MetricsEndpoint
+from penstock.cli._serve.metrics.memory import SharedCounters
+from penstock.cli._serve.metrics.page import metrics_page
 from penstock.record import (
     AcquisitionSummary,
     ColumnBuffer,
@@ -24,6 +30,7 @@ from penstock.record import (
     SinkSummary,
 )
 from penstock.record.metrics_text import LastValues, recording_metrics
+from tests.python.integration.prometheus import prometheus
 from tests.python.record.batches import NOON_NS
 
 LINE = re.compile(r"(penstock_\w+)(?:\{(.*)\})? (\S+)")
@@ -86,16 +93,22 @@ def test_a_recording_has_no_metrics(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["record", "run.toml", "--metrics", "nowhere:x"]) == 2
 
 
-@pytest.mark.usefixtures("native_loop")
-def test_a_run_tells_its_values(start: Any, simulator: Any, tmp_path: Path) -> None:
+def begun(start: Any, simulator: Any, folder: Path) -> tuple[Any, str]:
+    """A recording with metrics, and the address of its page."""
     _, (port,) = simulator("A:500")
-    (tmp_path / "run.toml").write_text(
+    (folder / "run.toml").write_text(
         '[record]\nrate_hz = 20\nout = "out"\nformats = ["csv"]\n[[device]]\nname = "fuel"\n'
         f'port = "{port}"\nbaudrate = 115200\ntimeout = 10\n'
     )
     running = start("record", "run.toml", "--no-plot", "--metrics", "127.0.0.1:0")
     place = running.wait_for(r"metrics on http://").split("metrics on ")[1].strip()
     running.wait_for(r"[1-9][0-9]* samples")
+    return running, place
+
+
+@pytest.mark.usefixtures("native_loop")
+def test_a_run_tells_its_values(start: Any, simulator: Any, tmp_path: Path) -> None:
+    running, place = begun(start, simulator, tmp_path)
     with urllib.request.urlopen(place, timeout=30) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         found = samples(answer.read().decode())
@@ -104,3 +117,33 @@ def test_a_run_tells_its_values(start: Any, simulator: Any, tmp_path: Path) -> N
     assert found['penstock_device_up device="fuel"'] == "1.0"
     assert any(name.startswith('penstock_field_value device="fuel"') for name in found)
     assert int(found['penstock_samples_total device="fuel"']) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("native_loop")
+def test_prometheus_scrapes_a_recording_and_a_server(
+    start: Any, simulator: Any, tmp_path: Path
+) -> None:
+    endpoint = MetricsEndpoint("127.0.0.1:0", partial(metrics_page, SharedCounters()))
+    running, place = begun(start, simulator, tmp_path)
+    jobs = {
+        job: urllib.parse.urlsplit(url).netloc
+        for job, url in (("recorder", place), ("serve", endpoint.place))
+    }
+    with prometheus(jobs) as server:
+        for job in jobs:
+            server.wait_for(f'up{{job="{job}"}} == 1')
+        [(labels, flow)] = server.wait_for('penstock_field_value{field="Mass_Flow"}')
+        assert (labels["device"], labels["unit"]) == ("fuel", "SCCM")
+        assert math.isfinite(flow)
+        [(_, first)] = server.wait_for('penstock_samples_total{device="fuel"}')
+        # A counter counts up from one scrape to another.
+        server.wait_for(f'penstock_samples_total{{device="fuel"}} > {first}')
+        server.wait_for('penstock_device_up{device="fuel"} == 1')
+        server.wait_for("penstock_workers")
+        running.process.terminate()
+        running.finish()
+        # Without a stamp of their own, values are stale at the first scrape that fails.
+        server.wait_for('up{job="recorder"} == 0')
+        assert server.query("penstock_field_value") == []
+    endpoint.close()
