@@ -32,8 +32,8 @@ std::string_view text_of(Bytes bytes) noexcept {
 } // namespace
 
 Connection::Connection(ServerState& server, AnyStream stream)
-    : server_(server), stream_(std::move(stream)), socket_(stream_.socket()),
-      parser_(server.field_storage, server.codec_limits), request_(*this), response_(*this) {
+    : Exchange(server), stream_(std::move(stream)), socket_(stream_.socket()),
+      parser_(server.field_storage, server.codec_limits) {
     limit_writes();
     server_.open.push_back(*this);
     if (server_.options.metrics) {
@@ -46,14 +46,8 @@ Connection::~Connection() {
     server_.open.remove(*this);
     if (server_.options.metrics) {
         server_.options.metrics->connection_closed();
-        if (counting_) {
-            server_.options.metrics->request_ended();
-        }
     }
-    if (counting_) {
-        constexpr int client_closed = 499; // nginx' number for a request that nobody waits for
-        log_response(response_started() ? code(response_.status()) : client_closed);
-    }
+    count_abandoned();
 }
 
 Task<void> Connection::serve() {
@@ -244,8 +238,6 @@ void Connection::adopt_head(std::string_view text, std::size_t shared) {
 void Connection::begin_request() {
     phase_ = Phase::handling;
     ++requests_;
-    match_.route = nullptr;
-    begin_count();
     clear_reading_deadline();
     if (rest_.empty()) {
         chunk_ = {}; // a handler that waits holds no buffer
@@ -257,109 +249,8 @@ void Connection::begin_request() {
         trailer_text_.clear();
     }
     body_done_ = false;
-    body_error_.clear();
-    body_size_ = 0;
-    body_limit_ = server_.options.limits.body;
-    body_waited_ = {};
     continue_due_ = head_.expect_continue && body_.has_value();
-    keep_alive_ = head_.keep_alive;
-    reset_response();
-}
-
-bool Connection::find_route(std::string_view method, bool upgrade) {
-    if (upgrade) {
-        server_.router.find(
-            method, target_.path,
-            [this](const Route& route) {
-                return !route.protocol.empty() && head_.fields.has_token("Upgrade", route.protocol);
-            },
-            match_);
-    } else {
-        server_.router.find(
-            method, target_.path, [](const Route& route) { return route.protocol.empty(); },
-            match_);
-    }
-    return match_.route != nullptr;
-}
-
-const Handler* Connection::choose_handler() {
-    if (head_.method == "CONNECT") {
-        answer(Status::not_implemented);
-        keep_alive_ = false; // what follows may be the tunnel's (RFC 9110, 9.3.6)
-        return nullptr;
-    }
-    if (head_.expects_other) {
-        answer(Status::expectation_failed);
-        return nullptr;
-    }
-    if (!codec::http::is_percent_encoded(target_.path)) {
-        answer(Status::bad_request);
-        return nullptr;
-    }
-    const bool found = (head_.upgrade && !body_ && find_route(head_.method, true)) ||
-                       find_route(head_.method, false) ||
-                       (head_.method == "HEAD" && find_route("GET", false));
-    if (!found) {
-        if (head_.method == "OPTIONS" && (match_.path_known || target_.path == "*")) {
-            answer(Status::no_content);
-            response_.header("Allow", server_.router.allowed(target_.path));
-        } else if (!match_.path_known) {
-            answer(Status::not_found);
-        } else {
-            server_.router.find(
-                head_.method, target_.path,
-                [](const Route& route) { return !route.protocol.empty(); }, match_);
-            if (match_.route != nullptr) { // RFC 9110, section 15.5.22
-                answer(Status::upgrade_required);
-                response_.header("Connection", "Upgrade");
-                response_.header("Upgrade", match_.route->protocol);
-                match_.route = nullptr;
-            } else {
-                answer(Status::method_not_allowed);
-                response_.header("Allow", server_.router.allowed(target_.path));
-            }
-        }
-        return nullptr;
-    }
-    const Route& route = *match_.route;
-    if (route.options.body_limit != 0) {
-        body_limit_ = route.options.body_limit;
-    }
-    if (head_.body.length > body_limit_) {
-        answer(Status::content_too_large);
-        return nullptr;
-    }
-    return &route.handler;
-}
-
-/// Prepares a response that tells only its status.
-void Connection::answer(Status status) {
-    reset_response();
-    response_.head_.status = status;
-    if (status_has_body()) {
-        response_.header("Content-Type", "text/plain; charset=utf-8");
-        body_text_ = std::to_string(code(status));
-        body_text_.append(" ").append(reason(status)).append("\n");
-        make_error_page();
-    }
-}
-
-void Connection::make_error_page() {
-    if (!server_.options.error_page) {
-        return;
-    }
-    const Status status = response_.head_.status;
-    std::string line = body_text_;
-    try {
-        server_.options.error_page(response_);
-        response_.head_.status = status;
-        return;
-    } catch (...) {
-        report({}, std::current_exception());
-    }
-    reset_response();
-    response_.head_.status = status;
-    body_text_ = std::move(line);
+    begin_exchange();
 }
 
 Task<Result<>> Connection::take_over(const Handler& handler) {
@@ -368,9 +259,7 @@ Task<Result<>> Connection::take_over(const Handler& handler) {
     }
     upgraded_ = true;
     upgraded_peer_ = peer();
-    if (std::exchange(counting_, false) && server_.options.metrics) {
-        server_.options.metrics->request_ended();
-    }
+    stop_counting();
     Upgrade upgrade(*this, request_);
     Result<> handled;
     std::exception_ptr thrown;
@@ -390,12 +279,6 @@ Task<Result<>> Connection::take_over(const Handler& handler) {
     co_return handled;
 }
 
-Result<net::Endpoint> Connection::peer() noexcept {
-    const net::StreamSocket* const socket = stream_.transport();
-    return socket != nullptr ? net::Endpoint::of_peer(socket->native_handle())
-                             : failure(std::errc::not_supported);
-}
-
 OpenConnection Connection::describe() {
     using State = OpenConnection::State;
     OpenConnection described{.peer = upgraded_ ? upgraded_peer_ : peer(),
@@ -411,49 +294,6 @@ OpenConnection Connection::describe() {
     return described;
 }
 
-/// From here on the request is in progress, unless it was.
-void Connection::begin_count() noexcept {
-    const bool counted = server_.options.metrics || server_.options.access_log;
-    if (counted && !std::exchange(counting_, true)) {
-        if (server_.options.metrics) {
-            server_.options.metrics->request_begun();
-        }
-        begun_ = io::monotonic_now();
-    }
-}
-
-void Connection::count_response() noexcept {
-    if (!std::exchange(counting_, false)) {
-        return;
-    }
-    if (server_.options.metrics) {
-        Metrics::Route* route = match_.route != nullptr ? match_.route->metrics : nullptr;
-        (route != nullptr ? route : server_.unrouted)
-            ->count(code(response_.status()),
-                    std::chrono::nanoseconds(io::monotonic_now() - begun_));
-        server_.options.metrics->request_ended();
-    }
-    log_response(code(response_.status()));
-}
-
-void Connection::log_response(int status) noexcept {
-    if (server_.options.access_log) {
-        const auto field = [&](std::string_view name) {
-            return head_.fields.find(name).value_or(std::string_view());
-        };
-        server_.options.access_log->add(
-            {.peer = peer(),
-             .method = head_.method,
-             .target = head_.target,
-             .minor_version = static_cast<unsigned>(head_.minor_version),
-             .status = status,
-             .body_size = body_sent_,
-             .referer = field("Referer"),
-             .user_agent = field("User-Agent"),
-             .duration = std::chrono::nanoseconds(io::monotonic_now() - begun_)});
-    }
-}
-
 AnyStream Connection::take_stream() noexcept {
     AnyStream taken = std::exchange(stream_, AnyStream());
     socket_ = stream_.socket();
@@ -467,36 +307,6 @@ void Connection::use_surplus(std::size_t size) noexcept {
         chunk_ = {};
         room_.reset();
     }
-}
-
-/// Whether an error belongs to the exchange, so that nobody needs to be informed of it.
-bool Connection::answer_failure(std::error_code error, const std::exception_ptr& thrown) {
-    if (!thrown) {
-        if (error == Error::response_sent && response_started() && framing_ == Framing::none) {
-            return true;
-        }
-        const bool too_large = error == Error::body_too_large;
-        if ((too_large || error.category() == message_category()) && error == body_error_) {
-            if (!response_started()) {
-                answer(too_large ? Status::content_too_large
-                                 : Status(codec::http::status_for(
-                                       static_cast<MessageError>(error.value()))));
-            }
-            keep_alive_ = false;
-            return !response_started();
-        }
-        const auto* refusal = dynamic_cast<const RefusalCategory*>(&error.category());
-        if (refusal != nullptr && !response_started()) {
-            answer(refusal->status_for(error.value()));
-            return true;
-        }
-    }
-    report(error, thrown);
-    if (response_started()) {
-        return false;
-    }
-    answer(Status::internal_server_error);
-    return true;
 }
 
 /// After the handler: completes the response, and prepares for the next request.
@@ -714,15 +524,6 @@ void Connection::release_memory() noexcept {
     }
 }
 
-void Connection::report(std::error_code error, const std::exception_ptr& thrown,
-                        ServerFailure::Level level) const noexcept {
-    server_.report({.method = head_.method,
-                    .target = head_.target,
-                    .error = error,
-                    .exception = thrown,
-                    .level = level});
-}
-
 io::MonotonicTime Connection::set_reading_deadline(std::chrono::milliseconds limit) {
     const io::MonotonicTime now = io::monotonic_now();
     reading_until_ = penstock::detail::deadline_after(time_limit(limit), now);
@@ -732,16 +533,7 @@ io::MonotonicTime Connection::set_reading_deadline(std::chrono::milliseconds lim
 
 /// For the next part of a request's body: what is left of the time that all of it may take.
 void Connection::set_body_deadline() {
-    constexpr std::uint64_t most = std::uint64_t{1} << 32; // seconds: a century is no limit
-    const ServerTimeouts& timeouts = server_.options.timeouts;
-    const std::uint64_t rate = std::max<std::uint64_t>(timeouts.body_rate, 1);
-    const std::chrono::seconds earned(std::min(body_size_ / rate, most));
-    const std::chrono::nanoseconds base(
-        penstock::detail::nanoseconds_of(time_limit(timeouts.body)));
-    const auto whole = base < std::chrono::nanoseconds::max() - earned
-                           ? base + earned
-                           : std::chrono::nanoseconds::max();
-    reading_until_ = penstock::detail::deadline_after(whole - body_waited_);
+    reading_until_ = penstock::detail::deadline_after(body_time_left());
     apply_deadlines();
 }
 

@@ -71,23 +71,6 @@ FieldKind kind_of(std::string_view name) noexcept {
 
 } // namespace
 
-void Connection::reset_response() {
-    response_.head_.status = Status::ok;
-    response_.head_.headers.clear();
-    body_text_.clear();
-    announced_.reset();
-    body_left_ = 0;
-    body_sent_ = 0;
-    framing_ = Framing::undecided;
-}
-
-/// Whether the status allows one (RFC 9110, sections 6.4.1 and 15.3.6).
-bool Connection::status_has_body() const noexcept {
-    const Status status = response_.head_.status;
-    return status != Status::no_content && status != Status::reset_content &&
-           status != Status::not_modified;
-}
-
 /// What the client still sends must be read before the next request. If that is much, or may never
 /// come, the connection is closed instead.
 void Connection::close_if_body_is_large() noexcept {
@@ -99,7 +82,7 @@ void Connection::close_if_body_is_large() noexcept {
 
 /// The handler's fields. Returns whether there is a Date among them.
 bool Connection::append_fields() {
-    const Headers& headers = response_.head_.headers;
+    const Headers& headers = response_head().headers;
     bool dated = false;
     bool usual = true;
     for (const Field field : headers) {
@@ -131,7 +114,7 @@ void Connection::append_head() {
     if (server_.accept_loop.stopping()) {
         keep_alive_ = false;
     }
-    const Status status = response_.head_.status;
+    const Status status = response_head().status;
     if (status == Status::ok) {
         out_ += "HTTP/1.1 200 OK\r\n";
     } else {

@@ -5,12 +5,12 @@
 
 #include <penstock/codec/http/target.hpp>
 
-#include "http/connection.hpp"
+#include "http/exchange.hpp"
 
 namespace penstock::http {
 
 const RequestHead& Request::head() const noexcept {
-    return connection_.head();
+    return exchange_.head();
 }
 
 Method Request::method() const noexcept {
@@ -22,20 +22,20 @@ std::string_view Request::target() const noexcept {
 }
 
 std::string_view Request::path() const noexcept {
-    return connection_.target().path;
+    return exchange_.target().path;
 }
 
 std::string_view Request::query() const noexcept {
-    return connection_.target().query;
+    return exchange_.target().query;
 }
 
 std::string_view Request::host() const noexcept {
-    const std::string_view authority = connection_.target().authority;
+    const std::string_view authority = exchange_.target().authority;
     return authority.empty() ? head().host : authority;
 }
 
 std::string Request::parameter(std::string_view name) const {
-    const detail::Router::Match& match = connection_.match();
+    const detail::Router::Match& match = exchange_.match();
     if (match.route != nullptr) {
         const auto& names = match.route->parameters;
         for (std::size_t i = 0; i < names.size(); ++i) {
@@ -52,13 +52,13 @@ std::optional<std::string> Request::query_parameter(std::string_view name) const
 }
 
 Result<net::Endpoint> Request::peer_endpoint() const {
-    const net::StreamSocket* const socket = connection_.stream().transport();
+    const net::StreamSocket* const socket = exchange_.stream().transport();
     return socket != nullptr ? net::Endpoint::of_peer(socket->native_handle())
                              : failure(std::errc::not_supported);
 }
 
 Result<net::Endpoint> Request::local_endpoint() const {
-    const net::StreamSocket* const socket = connection_.stream().transport();
+    const net::StreamSocket* const socket = exchange_.stream().transport();
     return socket != nullptr ? net::Endpoint::of_socket(socket->native_handle())
                              : failure(std::errc::not_supported);
 }
@@ -78,7 +78,7 @@ Task<Result<std::size_t>> Request::read(MutableBytes into) {
     if (into.empty()) {
         co_return 0;
     }
-    const Result<Bytes> part = co_await connection_.receive_body(into.size());
+    const Result<Bytes> part = co_await exchange_.receive_body(into.size());
     if (!part) {
         co_return failure(part.error());
     }
@@ -89,7 +89,7 @@ Task<Result<std::size_t>> Request::read(MutableBytes into) {
 }
 
 Task<Result<Bytes>> Request::receive() {
-    return connection_.receive_body(SIZE_MAX);
+    return exchange_.receive_body(SIZE_MAX);
 }
 
 Task<Result<std::string>> Request::text() {
@@ -108,7 +108,7 @@ Task<Result<std::string>> Request::text() {
 }
 
 Fields Request::trailers() const noexcept {
-    return connection_.trailers();
+    return exchange_.trailers();
 }
 
 } // namespace penstock::http

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "http/connection.hpp"
+#include "http/exchange.hpp"
 
 namespace penstock::http {
 
@@ -25,29 +25,29 @@ void Response::status(Status status) {
 
 void Response::body(std::string_view text) {
     require_not_started();
-    connection_.set_body(text);
+    exchange_.set_body(text);
 }
 
 void Response::body(std::string&& text) {
     require_not_started();
-    connection_.set_body(std::move(text));
+    exchange_.set_body(std::move(text));
 }
 
 void Response::content_length(std::uint64_t size) {
     require_not_started();
-    connection_.announce(size);
+    exchange_.announce(size);
 }
 
 Task<Result<>> Response::write_all(Bytes part) {
-    return connection_.write_body(part);
+    return exchange_.write_body(part);
 }
 
 Task<Result<>> Response::send_file(fs::File& file, std::uint64_t offset, std::uint64_t size) {
-    return connection_.write_file(file, offset, size);
+    return exchange_.write_file(file, offset, size);
 }
 
 bool Response::started() const noexcept {
-    return connection_.response_started();
+    return exchange_.response_started();
 }
 
 } // namespace penstock::http

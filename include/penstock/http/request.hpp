@@ -16,7 +16,7 @@
 namespace penstock::http {
 
 namespace detail {
-class Connection; // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
+class Exchange;
 }
 
 /// A request that a server has received: its head, and its body as a stream. The server makes one
@@ -91,10 +91,10 @@ public:
     [[nodiscard]] Fields trailers() const noexcept;
 
 private:
-    friend class detail::Connection;
-    explicit Request(detail::Connection& connection) noexcept : connection_(connection) {}
+    friend class detail::Exchange;
+    explicit Request(detail::Exchange& exchange) noexcept : exchange_(exchange) {}
 
-    detail::Connection& connection_;
+    detail::Exchange& exchange_;
 };
 
 } // namespace penstock::http

@@ -13,7 +13,7 @@
 namespace penstock::http {
 
 namespace detail {
-class Connection; // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
+class Exchange;
 }
 
 /// The response that a handler makes. Either whole:
@@ -84,12 +84,12 @@ public:
     [[nodiscard]] bool started() const noexcept;
 
 private:
-    friend class detail::Connection;
-    explicit Response(detail::Connection& connection) noexcept : connection_(connection) {}
+    friend class detail::Exchange;
+    explicit Response(detail::Exchange& exchange) noexcept : exchange_(exchange) {}
 
     void require_not_started() const;
 
-    detail::Connection& connection_;
+    detail::Exchange& exchange_;
     ResponseHead head_;
 };
 

@@ -13,6 +13,10 @@
 
 namespace penstock::http {
 
+namespace detail {
+class Connection; // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
+}
+
 /// A connection that a handler takes over, with the request that asked for it: a WebSocket, or a
 /// tunnel. No response was sent. The handler sends "101 Switching Protocols", or a refusal, and
 /// then speaks the other protocol. The connection is closed when the handler has ended.

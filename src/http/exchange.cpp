@@ -1,0 +1,252 @@
+#include "http/exchange.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <penstock/detail/task/deadline.hpp>
+#include <penstock/http/access_log.hpp>
+#include <penstock/http/errors.hpp>
+#include <penstock/http/refusal.hpp>
+
+namespace penstock::http::detail {
+
+using penstock::detail::time_limit;
+
+void Exchange::begin_exchange() noexcept {
+    match_.route = nullptr;
+    begin_count();
+    body_error_.clear();
+    body_size_ = 0;
+    body_limit_ = server_.options.limits.body;
+    body_waited_ = {};
+    keep_alive_ = head_.keep_alive;
+    reset_response();
+}
+
+bool Exchange::find_route(std::string_view method, bool upgrade) {
+    if (upgrade) {
+        server_.router.find(
+            method, target_.path,
+            [this](const Route& route) {
+                return !route.protocol.empty() && head_.fields.has_token("Upgrade", route.protocol);
+            },
+            match_);
+    } else {
+        server_.router.find(
+            method, target_.path, [](const Route& route) { return route.protocol.empty(); },
+            match_);
+    }
+    return match_.route != nullptr;
+}
+
+const Handler* Exchange::choose_handler() {
+    if (head_.method == "CONNECT") {
+        answer(Status::not_implemented);
+        keep_alive_ = false; // what follows may be the tunnel's (RFC 9110, 9.3.6)
+        return nullptr;
+    }
+    if (head_.expects_other) {
+        answer(Status::expectation_failed);
+        return nullptr;
+    }
+    if (!codec::http::is_percent_encoded(target_.path)) {
+        answer(Status::bad_request);
+        return nullptr;
+    }
+    const bool found = (head_.upgrade && !has_body() && find_route(head_.method, true)) ||
+                       find_route(head_.method, false) ||
+                       (head_.method == "HEAD" && find_route("GET", false));
+    if (!found) {
+        if (head_.method == "OPTIONS" && (match_.path_known || target_.path == "*")) {
+            answer(Status::no_content);
+            response_.header("Allow", server_.router.allowed(target_.path));
+        } else if (!match_.path_known) {
+            answer(Status::not_found);
+        } else {
+            server_.router.find(
+                head_.method, target_.path,
+                [](const Route& route) { return !route.protocol.empty(); }, match_);
+            if (match_.route != nullptr) { // RFC 9110, section 15.5.22
+                answer(Status::upgrade_required);
+                response_.header("Connection", "Upgrade");
+                response_.header("Upgrade", match_.route->protocol);
+                match_.route = nullptr;
+            } else {
+                answer(Status::method_not_allowed);
+                response_.header("Allow", server_.router.allowed(target_.path));
+            }
+        }
+        return nullptr;
+    }
+    const Route& route = *match_.route;
+    if (route.options.body_limit != 0) {
+        body_limit_ = route.options.body_limit;
+    }
+    if (head_.body.length > body_limit_) {
+        answer(Status::content_too_large);
+        return nullptr;
+    }
+    return &route.handler;
+}
+
+void Exchange::answer(Status status) {
+    reset_response();
+    response_.head_.status = status;
+    if (status_has_body()) {
+        response_.header("Content-Type", "text/plain; charset=utf-8");
+        body_text_ = std::to_string(code(status));
+        body_text_.append(" ").append(reason(status)).append("\n");
+        make_error_page();
+    }
+}
+
+void Exchange::make_error_page() {
+    if (!server_.options.error_page) {
+        return;
+    }
+    const Status status = response_.head_.status;
+    std::string line = body_text_;
+    try {
+        server_.options.error_page(response_);
+        response_.head_.status = status;
+        return;
+    } catch (...) {
+        report({}, std::current_exception());
+    }
+    reset_response();
+    response_.head_.status = status;
+    body_text_ = std::move(line);
+}
+
+bool Exchange::answer_failure(std::error_code error, const std::exception_ptr& thrown) {
+    if (!thrown) {
+        if (error == Error::response_sent && response_started() && framing_ == Framing::none) {
+            return true;
+        }
+        const bool too_large = error == Error::body_too_large;
+        if ((too_large || error.category() == message_category()) && error == body_error_) {
+            if (!response_started()) {
+                answer(too_large ? Status::content_too_large
+                                 : Status(codec::http::status_for(
+                                       static_cast<MessageError>(error.value()))));
+            }
+            keep_alive_ = false;
+            return !response_started();
+        }
+        const auto* refusal = dynamic_cast<const RefusalCategory*>(&error.category());
+        if (refusal != nullptr && !response_started()) {
+            answer(refusal->status_for(error.value()));
+            return true;
+        }
+    }
+    report(error, thrown);
+    if (response_started()) {
+        return false;
+    }
+    answer(Status::internal_server_error);
+    return true;
+}
+
+void Exchange::report(std::error_code error, const std::exception_ptr& thrown,
+                      ServerFailure::Level level) const noexcept {
+    server_.report({.method = head_.method,
+                    .target = head_.target,
+                    .error = error,
+                    .exception = thrown,
+                    .level = level});
+}
+
+void Exchange::reset_response() {
+    response_.head_.status = Status::ok;
+    response_.head_.headers.clear();
+    body_text_.clear();
+    announced_.reset();
+    body_left_ = 0;
+    body_sent_ = 0;
+    framing_ = Framing::undecided;
+}
+
+bool Exchange::status_has_body() const noexcept {
+    const Status status = response_.head_.status;
+    return status != Status::no_content && status != Status::reset_content &&
+           status != Status::not_modified;
+}
+
+std::chrono::nanoseconds Exchange::body_time_left() const noexcept {
+    constexpr std::uint64_t most = std::uint64_t{1} << 32; // seconds: a century is no limit
+    const ServerTimeouts& timeouts = server_.options.timeouts;
+    const std::uint64_t rate = std::max<std::uint64_t>(timeouts.body_rate, 1);
+    const std::chrono::seconds earned(std::min(body_size_ / rate, most));
+    const std::chrono::nanoseconds base(
+        penstock::detail::nanoseconds_of(time_limit(timeouts.body)));
+    const auto whole = base < std::chrono::nanoseconds::max() - earned
+                           ? base + earned
+                           : std::chrono::nanoseconds::max();
+    return whole - body_waited_;
+}
+
+Result<net::Endpoint> Exchange::peer() noexcept {
+    const net::StreamSocket* const socket = stream().transport();
+    return socket != nullptr ? net::Endpoint::of_peer(socket->native_handle())
+                             : failure(std::errc::not_supported);
+}
+
+void Exchange::begin_count() noexcept {
+    const bool counted = server_.options.metrics || server_.options.access_log;
+    if (counted && !std::exchange(counting_, true)) {
+        if (server_.options.metrics) {
+            server_.options.metrics->request_begun();
+        }
+        begun_ = io::monotonic_now();
+    }
+}
+
+void Exchange::count_response() noexcept {
+    if (!std::exchange(counting_, false)) {
+        return;
+    }
+    if (server_.options.metrics) {
+        Metrics::Route* route = match_.route != nullptr ? match_.route->metrics : nullptr;
+        (route != nullptr ? route : server_.unrouted)
+            ->count(code(response_.status()),
+                    std::chrono::nanoseconds(io::monotonic_now() - begun_));
+        server_.options.metrics->request_ended();
+    }
+    log_response(code(response_.status()));
+}
+
+void Exchange::count_abandoned() noexcept {
+    if (!counting_) {
+        return;
+    }
+    constexpr int client_closed = 499; // nginx' number for a request that nobody waits for
+    log_response(response_started() ? code(response_.status()) : client_closed);
+    stop_counting();
+}
+
+void Exchange::stop_counting() noexcept {
+    if (std::exchange(counting_, false) && server_.options.metrics) {
+        server_.options.metrics->request_ended();
+    }
+}
+
+void Exchange::log_response(int status) noexcept {
+    if (server_.options.access_log) {
+        const auto field = [&](std::string_view name) {
+            return head_.fields.find(name).value_or(std::string_view());
+        };
+        server_.options.access_log->add(
+            {.peer = peer(),
+             .method = head_.method,
+             .target = head_.target,
+             .minor_version = static_cast<unsigned>(head_.minor_version),
+             .status = status,
+             .body_size = body_sent_,
+             .referer = field("Referer"),
+             .user_agent = field("User-Agent"),
+             .duration = std::chrono::nanoseconds(io::monotonic_now() - begun_)});
+    }
+}
+
+} // namespace penstock::http::detail

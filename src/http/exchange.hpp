@@ -1,0 +1,132 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <penstock/codec/http/target.hpp>
+#include <penstock/http/detail/router.hpp>
+#include <penstock/http/request.hpp>
+#include <penstock/http/response.hpp>
+#include <penstock/io/timer_queue.hpp>
+#include <penstock/result.hpp>
+#include <penstock/stream/any_stream.hpp>
+#include <penstock/task/task.hpp>
+
+#include "http/server_state.hpp"
+
+namespace penstock::http::detail {
+
+/// One request and its response, whatever carries them: what `Request` and `Response` are made of.
+/// A `Connection` of HTTP/1.1 is one, for its requests one after the other; HTTP/2 has one for each
+/// stream.
+///
+/// The virtual functions are those that move bytes of bodies. What every request needs has none.
+class Exchange {
+public:
+    Exchange(const Exchange&) = delete;
+    Exchange& operator=(const Exchange&) = delete;
+
+    /// The stream that carries it.
+    [[nodiscard]] virtual AnyStream& stream() noexcept = 0;
+
+    // The request.
+    [[nodiscard]] const RequestHead& head() const noexcept { return head_; }
+    [[nodiscard]] const codec::http::Target& target() const noexcept { return target_; }
+    [[nodiscard]] const Router::Match& match() const noexcept { return match_; }
+    [[nodiscard]] virtual Task<Result<Bytes>> receive_body(std::size_t most) = 0;
+    [[nodiscard]] virtual Fields trailers() const noexcept = 0;
+
+    // The response.
+    [[nodiscard]] bool response_started() const noexcept { return framing_ != Framing::undecided; }
+    void set_body(std::string_view text) { body_text_.assign(text); }
+    void set_body(std::string&& text) noexcept { body_text_ = std::move(text); }
+    void announce(std::uint64_t size) noexcept { announced_ = size; }
+    [[nodiscard]] virtual Task<Result<>> write_body(Bytes part) = 0;
+    [[nodiscard]] virtual Task<Result<>> write_file(fs::File& file, std::uint64_t offset,
+                                                    std::uint64_t size) = 0;
+
+protected:
+    /// How the client finds the end of the response's body.
+    enum class Framing : std::uint8_t {
+        undecided, ///< the response has not begun
+        none,
+        length,
+        chunked, ///< by the last chunk; in HTTP/2, by the end of the stream
+        until_close,
+    };
+
+    explicit Exchange(ServerState& server) noexcept
+        : server_(server), request_(*this), response_(*this) {}
+    ~Exchange() = default;
+
+    /// Forgets the request before. Its head and target are there.
+    void begin_exchange() noexcept;
+    /// The route's handler, or null after it has prepared a response.
+    [[nodiscard]] const Handler* choose_handler();
+    /// Prepares a response that tells only its status.
+    void answer(Status status);
+    /// Prepares a response to a failure of the handler, and reports it unless it is of a kind that
+    /// nobody needs to be informed of. Returns whether the response can be completed.
+    [[nodiscard]] bool answer_failure(std::error_code error, const std::exception_ptr& thrown);
+    void report(std::error_code error, const std::exception_ptr& thrown,
+                ServerFailure::Level level = ServerFailure::Level::failure) const noexcept;
+    void reset_response();
+
+    [[nodiscard]] ResponseHead& response_head() noexcept { return response_.head_; }
+    [[nodiscard]] bool has_body() const noexcept {
+        return head_.body.kind != codec::http::BodyFraming::Kind::none;
+    }
+    /// Whether the status allows one (RFC 9110, sections 6.4.1 and 15.3.6).
+    [[nodiscard]] bool status_has_body() const noexcept;
+    [[nodiscard]] bool answers_head() const noexcept { return head_.method == "HEAD"; }
+
+    /// What is left of the time that waiting for all of the request's body may take.
+    [[nodiscard]] std::chrono::nanoseconds body_time_left() const noexcept;
+
+    // For those who watch.
+    [[nodiscard]] Result<net::Endpoint> peer() noexcept;
+    /// From here on the request is in progress, unless it was.
+    void begin_count() noexcept;
+    void count_response() noexcept;
+    /// The request ends without a complete response: the client does not get it.
+    void count_abandoned() noexcept;
+    /// The request becomes something that is not counted.
+    void stop_counting() noexcept;
+
+    ServerState& server_;
+    io::MonotonicTime begun_ = 0;
+
+    std::vector<Field> fields_;
+    RequestHead head_;
+    codec::http::Target target_;
+    Router::Match match_;
+    Request request_;
+
+    std::error_code body_error_;
+    std::uint64_t body_size_ = 0; ///< of what was received
+    std::uint64_t body_limit_ = 0;
+    std::chrono::nanoseconds body_waited_{};
+
+    Response response_;
+    std::string body_text_;
+    std::optional<std::uint64_t> announced_;
+    std::uint64_t body_left_ = 0;
+    std::uint64_t body_sent_ = 0;
+    Framing framing_ = Framing::undecided;
+    bool counting_ = false;  ///< a request is in progress, for the metrics and the access log
+    bool keep_alive_ = true; ///< of HTTP/1.1: another request may follow
+    std::error_code stream_error_;
+
+private:
+    [[nodiscard]] bool find_route(std::string_view method, bool upgrade);
+    void make_error_page();
+    void log_response(int status) noexcept;
+};
+
+} // namespace penstock::http::detail
