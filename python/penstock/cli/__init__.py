@@ -51,7 +51,7 @@ def _run(arguments: list[str]) -> int:
     from penstock.cli._interrupts import Interrupts
     from penstock.cli._parser import build_parser
 
-    parser = build_parser()
+    parser = build_parser(arguments)
     if not arguments:
         from penstock.cli._overview import overview
 

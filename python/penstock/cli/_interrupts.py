@@ -16,7 +16,6 @@ would kill the command before its summary.
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -74,6 +73,8 @@ class Interrupts:
         Later signals have no further effect. Must be entered on the event loop's thread; a signal
         that arrived before is delivered at once.
         """
+        import asyncio  # a loop runs, so it is there; a command without a loop starts without it
+
         loop = asyncio.get_running_loop()
         self._stop = lambda: loop.call_soon_threadsafe(stop)
         try:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from penstock.cli._alicat.commands import add_alicat_commands, add_search_options
 from penstock.cli._archive.commands import add_archive_command
+from penstock.cli._chosen_command import NamingParser
 from penstock.cli._dash.commands import add_dash_command
 from penstock.cli._dash.plan import add_serving_options
 from penstock.cli._grafana.commands import add_grafana_command
-from penstock.cli._help import CommandParser
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._log.commands import add_log_commands
 from penstock.cli._metrics_option import metrics_address
@@ -39,38 +38,17 @@ exit codes:
 """
 
 
-class _Parser(CommandParser):
-    """The parser of a command's name, which names the nearest one to a name that there is not."""
+def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
+    """Return the parser; ``options.run(options, interrupts)`` runs the chosen command.
 
-    commands: Any = None
-
-    def add_subparsers(self, **options: Any) -> Any:
-        self.commands = super().add_subparsers(**options)
-        return self.commands
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        first = next(iter(args or ()), "")
-        if self.commands is not None and first not in (known := self.commands.choices):
-            from difflib import get_close_matches
-
-            near = get_close_matches(first, known, n=1)
-            if near:
-                what = self.commands.metavar
-                self.error(f"argument {what}: invalid choice: {first!r}; did you mean {near[0]}?")
-        options, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            # By the parser of the command, so the usage that is printed is the command's.
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return options, unknown
-
-
-def build_parser() -> _Parser:
-    """Return the parser; ``options.run(options, interrupts)`` runs the chosen command."""
-    parser = _Parser(
+    It parses ``arguments`` and no others; without any, all.
+    """
+    parser = NamingParser(
         prog="penstock",
         description="Record and control serial instruments on Penstock's own event loop.",
         epilog=_EPILOG,
     )
+    parser.words = arguments
     parser.add_argument(
         "--version", action=_Version, nargs=0, help="print the version number and exit"
     )

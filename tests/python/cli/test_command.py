@@ -48,7 +48,8 @@ def _with_subcommands(parser: argparse.ArgumentParser) -> Iterator[argparse.Argu
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for each in action.choices.values():
-                yield from _with_subcommands(each)
+                if isinstance(each, argparse.ArgumentParser):  # built
+                    yield from _with_subcommands(each)
 
 
 def test_every_help_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,6 +61,23 @@ def test_every_help_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatc
         if len(line) > 80
     }
     assert wide == set()
+
+
+def test_the_chosen_command_alone_is_built_and_as_in_the_whole_grammar() -> None:
+    whole = {parser.prog: parser for parser in _with_subcommands(build_parser())}
+    assert len(whole) > 50
+    for prog, parser in whole.items():
+        words = prog.split()[1:]
+        chosen = build_parser(["-h", *words, "--flag", "word"])
+        built = list(_with_subcommands(chosen))
+        if not parser._subparsers and "config" not in words:  # its three actions come together
+            assert [each.prog for each in built] == [
+                " ".join(prog.split()[:n]) for n in range(1, len(words) + 2)
+            ]
+        assert (
+            next(each for each in built if each.prog == prog).format_help() == parser.format_help()
+        )
+    assert [each.prog for each in _with_subcommands(build_parser([]))] == ["penstock"]
 
 
 def test_version_is_one_line(penstock: Command) -> None:
@@ -81,7 +99,8 @@ def test_help_imports_no_slow_modules(environment: dict[str, str]) -> None:
     code = (
         "import sys, penstock.cli\n"
         "assert penstock.cli.main(['--help']) == 0\n"
-        "print(sorted({'anyio', 'rich', 'matplotlib', 'numpy', 'pyarrow'} & set(sys.modules)))"
+        "slow = {'anyio', 'asyncio', 'rich', 'matplotlib', 'numpy', 'pyarrow'}\n"
+        "print(sorted(slow & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

@@ -1,0 +1,85 @@
+"""The parser of a command's name, which builds the chosen command and only names the others.
+
+The whole grammar costs more than many a command: 12 ms for 57 commands with 605 arguments.
+argparse asks only the parser of the chosen one; of the others, its help shows a line.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli._help import CommandParser
+
+__all__ = ["NamingParser"]
+
+if TYPE_CHECKING:
+    _Action = argparse._SubParsersAction[argparse.ArgumentParser]
+else:
+    _Action = argparse._SubParsersAction  # generic in its stubs only
+
+
+class NamingParser(CommandParser):
+    """A parser whose commands are built as ``words`` choose them; its errors name the nearest one.
+
+    Attributes:
+        commands: the commands, as of argparse's ``add_subparsers``; None for a parser without any.
+        words: the arguments that it will be given; None if all commands are to be built.
+    """
+
+    commands: Any = None
+    words: Sequence[str] | None = None
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.register("action", "parsers", _Commands)
+
+    def add_subparsers(self, **options: Any) -> Any:
+        self.commands = super().add_subparsers(**options)
+        self.commands.words = self.words
+        return self.commands
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        first = next(iter(args or ()), "")
+        if self.commands is not None and first not in (known := self.commands.choices):
+            from difflib import get_close_matches
+
+            near = get_close_matches(first, known, n=1)
+            if near:
+                what = self.commands.metavar
+                self.error(f"argument {what}: invalid choice: {first!r}; did you mean {near[0]}?")
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            # By the parser of the command, so the usage that is printed is the command's.
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
+
+
+class _Commands(_Action):
+    """The commands of a parser, of which only the one that ``words`` choose is built."""
+
+    words: Sequence[str] | None = None
+
+    def add_parser(self, name: str, **options: Any) -> Any:
+        if self.words is None:
+            return super().add_parser(name, **options)
+        # A parser of commands has no option that takes a value, so the first word is the command.
+        at = next((i for i, word in enumerate(self.words) if word[:1] != "-"), len(self.words))
+        if self.words[at : at + 1] == [name]:
+            parser: Any = super().add_parser(name, **options)
+            parser.words = self.words[at + 1 :]
+            return parser
+        self._choices_actions.append(self._ChoicesPseudoAction(name, (), options["help"]))
+        self._name_parser_map[name] = _NotBuilt()  # type: ignore[assignment]
+        return self._name_parser_map[name]
+
+
+class _NotBuilt:
+    """Stands for the parser of a command that was not chosen, and for all that is added to it."""
+
+    def __getattr__(self, name: str) -> Callable[..., _NotBuilt]:
+        return self._ignore
+
+    def _ignore(self, *args: object, **options: object) -> _NotBuilt:
+        return self
