@@ -11,7 +11,7 @@ int execute(PyObject* module) {
     ModuleState* state = state_of_module(module);
     // Not PyDateTime_IMPORT: that is a variable of the process, and this module has none.
     state->datetime = static_cast<PyDateTime_CAPI*>(PyCapsule_Import(PyDateTime_CAPSULE_NAME, 0));
-    return state->datetime != nullptr ? 0 : -1;
+    return state->datetime != nullptr && add_xxh3_digest(module) ? 0 : -1;
 }
 
 PyMethodDef functions[] = {
@@ -20,6 +20,8 @@ PyMethodDef functions[] = {
      "json_rows(columns, labels, start, stop): rows as JSON Lines."},
     {"copy_rows", &copy_rows, METH_VARARGS,
      "copy_rows(columns, start, stop): rows as PostgreSQL's binary COPY."},
+    {"plain_rows", &plain_rows, METH_VARARGS,
+     "plain_rows(columns, start, stop): rows as the bytes that a digest is of."},
     {"line_rows", &line_rows, METH_VARARGS,
      "line_rows(columns, labels, start, stop): rows as InfluxDB's line protocol."},
     {"rising_stamps", &rising_stamps, METH_VARARGS,

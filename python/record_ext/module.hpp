@@ -15,6 +15,7 @@ ModuleState* state_of_module(PyObject* module) noexcept;
 PyObject* csv_rows(PyObject* module, PyObject* arguments) noexcept;
 PyObject* json_rows(PyObject* module, PyObject* arguments) noexcept;
 PyObject* copy_rows(PyObject* module, PyObject* arguments) noexcept;
+PyObject* plain_rows(PyObject* module, PyObject* arguments) noexcept;
 PyObject* line_rows(PyObject* module, PyObject* arguments) noexcept;
 PyObject* rising_stamps(PyObject* module, PyObject* arguments) noexcept;
 PyObject* attribute_lists(PyObject* module, PyObject* arguments) noexcept;
@@ -22,5 +23,8 @@ PyObject* value_lists(PyObject* module, PyObject* arguments) noexcept;
 PyObject* float_cells(PyObject* module, PyObject* cells) noexcept;
 PyObject* utc_stamps(PyObject* module, PyObject* arguments) noexcept;
 PyObject* frame_values(PyObject* module, PyObject* const* arguments, Py_ssize_t count) noexcept;
+
+/// Adds the class xxh3_128; false with an exception set.
+bool add_xxh3_digest(PyObject* module) noexcept;
 
 } // namespace penstock::python::record

@@ -20,6 +20,7 @@ from penstock._record import (
     csv_rows,
     float_cells,
     json_rows,
+    plain_rows,
     utc_stamps,
     value_lists,
 )
@@ -191,3 +192,26 @@ def test_a_moment_without_a_zone_or_beyond_64_bits_is_refused() -> None:
         utc_stamps([datetime(2026, 1, 1)], to_utc_ns)
     with pytest.raises(OverflowError):
         utc_stamps([datetime(2263, 1, 1, tzinfo=UTC)], to_utc_ns)
+
+
+def test_plain_rows_tell_null_from_empty_and_store_numbers_as_sqlite_does() -> None:
+    columns: Any = [
+        ("f", array("d", [1.5, -0.0, math.nan, 2.0]), bytearray([1, 1, 1, 0]), None),
+        ("i", array("q", [-1, 2, 3, 4]), None, None),
+        ("b", array("b", [1, 0, 1, 0]), bytearray([1, 1, 0, 1]), None),
+        ("t", array("q", [10, 11, 12, 13]), None, None),
+        ("s", array("i", [0, 1, -1, 0]), None, ["\N{GREEK SMALL LETTER MU}".encode(), b""]),
+    ]
+    whole = b"".join(
+        [
+            b"\1" + struct.pack("<d", 1.5) + b"\1" + struct.pack("<q", -1) + b"\1\1",
+            b"\1" + struct.pack("<q", 10) + b"\1\2\0\0\0\xce\xbc",
+            b"\1" + struct.pack("<d", 0.0) + b"\1" + struct.pack("<q", 2) + b"\1\0",
+            b"\1" + struct.pack("<q", 11) + b"\1\0\0\0\0",
+            b"\0\1" + struct.pack("<q", 3) + b"\0\1" + struct.pack("<q", 12) + b"\0",
+            b"\0\1" + struct.pack("<q", 4) + b"\1\0",
+            b"\1" + struct.pack("<q", 13) + b"\1\2\0\0\0\xce\xbc",
+        ]
+    )
+    assert plain_rows(columns, 0, 4) == whole
+    assert b"".join(plain_rows(columns, row, row + 1) for row in range(4)) == whole

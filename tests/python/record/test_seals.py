@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
 import math
 import random
+import re
 import shutil
 import sqlite3
 import struct
@@ -37,6 +40,7 @@ from penstock.record import (
     SqliteSink,
     recover,
 )
+from penstock.record._seals.digests import FAST, PROOF, digest_of, new_digest
 from penstock.record._seals.recording_check import check_seals
 from penstock.record._seals.running_digest import DigestThread
 from penstock.record._seals.seal import seals_path
@@ -486,12 +490,12 @@ def test_values_that_sqlite_stores_in_another_form_are_unchanged(tmp_path: Path)
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("UPDATE samples SET Mass_Flow = 3 WHERE rowid = 1500", "rows 1001 to 1500 have changed"),
-        ("UPDATE samples SET status = NULL WHERE rowid = 5", "rows 1 to 500 have changed"),
-        ("DELETE FROM samples WHERE rowid = 3000", "rows 2501 to 3000 have changed"),
+        ("UPDATE samples SET Mass_Flow = 3 WHERE rowid = 1500", "rows 801 to 1600 have changed"),
+        ("UPDATE samples SET status = NULL WHERE rowid = 5", "rows 1 to 800 have changed"),
+        ("DELETE FROM samples WHERE rowid = 3000", "rows 2401 to 3000 have changed"),
         ("INSERT INTO samples SELECT * FROM samples WHERE rowid = 7", "1 rows of table samples"),
         ("UPDATE penstock_parts SET columns = replace(columns, 'SCCM', 'SLPM')", "description"),
-        ("DELETE FROM penstock_seals WHERE seal = 1", "a seal before rows 1001 to 1500 is missing"),
+        ("DELETE FROM penstock_seals WHERE seal = 1", "a seal before rows 1601 to 2400 is missing"),
     ],
 )
 def test_a_change_in_a_database_is_told(tmp_path: Path, statement: str, problem: str) -> None:
@@ -626,7 +630,7 @@ def test_a_folder_of_parts_whose_state_was_removed_is_read(tmp_path: Path) -> No
 
 
 def test_work_of_a_chain_is_done_in_order_and_its_failure_is_raised() -> None:
-    thread = DigestThread()
+    thread = DigestThread(PROOF)
     done: list[int] = []
     for number in range(50):
         # Small work waits behind the large work before it.
@@ -643,3 +647,82 @@ def test_work_of_a_chain_is_done_in_order_and_its_failure_is_raised() -> None:
     thread.run(lambda: done.append(50), 1 << 20)
     thread.close()
     assert done[-1] == 50
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_seals_of_earlier_versions_are_compared_and_continued(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They had BLAKE2b without a signature too."""
+    path = tmp_path / name
+    with monkeypatch.context() as earlier:
+        for user in ("_seals.seal_writer", "_seals.row_seals", "_seals.part_list"):
+            module = importlib.import_module(f"penstock.record.{user}")
+            earlier.setattr(module, "digest_name", lambda *, signed: PROOF)
+        earlier.setattr("penstock.record._parts.parts_file.digest_name", lambda *, signed: PROOF)
+        write(path, 0, 500)
+    assert _digest_sizes(path) == {64}
+    assert only(path).unchanged
+    write(path, 500, 500, append=True)
+    found = only(path)
+    assert found.unchanged
+    assert found.rows == 1000
+    if name in (*TEXTS, "run", "run.sqlite"):
+        assert _digest_sizes(path) == {64, 32}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_signed_seals_have_the_slow_digest(
+    tmp_path: Path, name: str, keys: tuple[Path, Path, Path]
+) -> None:
+    write(tmp_path / name, 0, 500)
+    assert _digest_sizes(tmp_path / name) == {32}
+    signed = tmp_path / "signed" / name
+    signed.parent.mkdir()
+    write(signed, 0, 500, sign=SigningKey(keys[0]))
+    assert _digest_sizes(signed) == {64}
+
+
+def _digest_sizes(path: Path) -> set[int]:
+    """Of the seals of a recording, in hexadecimal digits."""
+    if path.suffix == ".sqlite":
+        with closing(sqlite3.connect(path)) as database:
+            return {len(text) for (text,) in database.execute("SELECT digest FROM penstock_seals")}
+    seals = path / ".penstock" / "parts.jsonl" if path.suffix == "" else seals_path(path)
+    texts = re.findall(r'"(?:digest": |digests": \[)"([0-9a-f]{32,64})"', seals.read_text())
+    return {len(text) for text in texts}
+
+
+@pytest.mark.parametrize(
+    ("size", "digest"),
+    [
+        (0, "99aa06d3014798d86001c324468d497f"),
+        (3, "e3b55f57945a17cf5f4299fc161c9cbb"),
+        (8, "e1e4432a62217fe4cfd50c61c8bb98c1"),
+        (16, "72950631827607e2842812cc870dcae2"),
+        (100, "da95ef16fd9566f329b20ba5f03ec01e"),
+        (200, "cb0395310643ba0edd97e9af3609d9f5"),
+        (241, "1da1cb61bcb8a2a102e8cd95421c6d02"),
+        (1024, "d0ac1f7b93bf57b9e5d78bafa45b2aa5"),
+        (5000, "b92ec02c39d33ce7b418500fc42320ee"),
+    ],
+)
+def test_the_fast_digest_is_that_of_the_package_xxhash(size: int, digest: str) -> None:
+    data = bytes(number % 251 for number in range(size))
+    assert digest_of(FAST, data).hex() == digest
+
+
+@pytest.mark.parametrize("sizes", [[1], [63, 64, 65], [1023, 1, 1024, 1], [7, 3000, 200]])
+def test_pieces_and_copies_do_not_change_a_digest(sizes: list[int]) -> None:
+    data = random.Random(len(sizes)).randbytes(9000)
+    for name in (FAST, PROOF):
+        growing = new_digest(name)
+        at = 0
+        for size in itertools.cycle(sizes):
+            if at >= len(data):
+                break
+            growing.update(memoryview(data)[at : at + size])
+            at = min(at + size, len(data))
+            if at % 5 == 0 or at > 8000:
+                assert growing.copy().digest() == digest_of(name, data[:at])
+        assert growing.digest() == digest_of(name, data)

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -18,7 +17,8 @@ from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import TextColumn
 from penstock.record._parts.parts_folder import PART_KEY, RUN_KEY, PartsFolder
 from penstock.record._parts.table_formats import TableFormat
-from penstock.record._seals.running_digest import DIGEST_BYTES, DigestThread
+from penstock.record._seals.digests import new_digest
+from penstock.record._seals.running_digest import DigestThread
 from penstock.record.arrow import arrow_schema, pyarrow_module
 from penstock.record.errors import SinkSchemaError
 from penstock.record.schema import RecordSchema
@@ -125,9 +125,12 @@ def write_part(
     table_format: TableFormat,
     options: PartOptions,
     *,
-    sealed: bool = True,
+    digest_name: str | None,
 ) -> list[WrittenFile]:
-    """Write a part durably, each of its files in one step; returns the files. OSError."""
+    """Write a part durably, each of its files in one step; returns the files. OSError.
+
+    Without the name of a digest, the files have none.
+    """
     name = folder.part_name(number)
     written = []
     for relative, rows in _divided(table, options.partition_by):
@@ -143,16 +146,20 @@ def write_part(
         buffer = pa.BufferOutputStream()
         table_format.write([rows], rows.schema, buffer)
         data = memoryview(buffer.getvalue())
-        digest = blake2b(digest_size=DIGEST_BYTES)
-        hashing = DigestThread()
+        digest = new_digest(digest_name) if digest_name is not None else None
+        hashing = DigestThread(digest_name or "")
         try:
-            if sealed:  # while the disk writes
+            if digest is not None:  # while the disk writes
                 hashing.run(functools.partial(digest.update, data), len(data))
             os.close(put_file(path, functools.partial(_put, data)))
             sync_folder(os.fspath(path))
         finally:
             hashing.close()
-        file = WrittenFile(path, len(data), digest.digest()) if sealed else WrittenFile(path)
+        file = (
+            WrittenFile(path, len(data), digest.digest())
+            if digest is not None
+            else WrittenFile(path)
+        )
         written.append(file)
     return written
 

@@ -33,6 +33,7 @@ from penstock.record._parts.part_writer import (
 from penstock.record._parts.parts_folder import PartsFolder, parts_path
 from penstock.record._parts.parts_recovery import recover_folder
 from penstock.record._parts.table_formats import TableFormat
+from penstock.record._seals.digests import digest_name
 from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.files import (
     check_no_part_missing,
@@ -335,7 +336,7 @@ class PartsFile:
                 table,
                 self._format,
                 self._options,
-                sealed=self._sealed,
+                digest_name=digest_name(signed=self._key is not None) if self._sealed else None,
             )
         if not self._unwritten:
             # In one piece: small batches of an hour would take several times their memory.

@@ -12,6 +12,7 @@ from penstock.record._parts.journal import JournalContent, read_journal, remove_
 from penstock.record._parts.part_writer import PartOptions, write_part
 from penstock.record._parts.parts_folder import PART_KEY, RUN_KEY, PartsFolder
 from penstock.record._parts.table_formats import TableFormat
+from penstock.record._seals.digests import digest_name
 from penstock.record._seals.part_list import file_digest, read_part_list
 from penstock.record._seals.seal_check import check_file
 from penstock.record._seals.signing import SigningKey
@@ -59,6 +60,7 @@ def recover_folder(
         for journal, content in contents.items():
             _check_end(journal, content, force=force)
         folder.clear_leftovers()
+        kind = digest_name(signed=key is not None)
         parts = folder.parts()
         noted = {part.number for part in read_part_list(folder.list).parts}
         for number, journal in folder.journals():
@@ -79,14 +81,16 @@ def recover_folder(
                 options = PartOptions(partition_by=folder.partition_by())
                 files = [
                     (file.path, file.size, file.digest)
-                    for file in write_part(folder, number, rows, table_format, options)
+                    for file in write_part(
+                        folder, number, rows, table_format, options, digest_name=kind
+                    )
                 ]
                 facts = _facts(journal, table, missing)
                 folder.note(number, files, table.num_rows, facts, key)
                 added += missing
             elif number not in noted:
                 # Killed between the part and its line in the list.
-                digests = [(path, *file_digest(path)) for path in mine]
+                digests = [(path, *file_digest(path, kind)) for path in mine]
                 folder.note(number, digests, there, _facts(journal, table, 0), key)
             if contents[journal].fault:
                 cuts.append(_keep(journal, contents[journal], beside or journal))

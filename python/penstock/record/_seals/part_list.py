@@ -13,21 +13,26 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from penstock._durable_files import write_fully
-from penstock.record._seals.running_digest import DIGEST_BYTES, digest_of
+from penstock.record._seals.digests import (
+    DIGEST_TEXT,
+    digest_like,
+    digest_name,
+    digest_of,
+    new_digest,
+)
 from penstock.record._seals.signing import PublicKey, SigningKey
 from penstock.record.damage import UNREADABLE, reason_of
 
 __all__ = ["ListedPart", "PartList", "add_part", "file_digest", "read_part_list"]
 
-_BEGIN = bytes(DIGEST_BYTES)
+_BEGIN = bytes(32)
 _PIECE = 1 << 20
 _LINE = re.compile(
-    rb'(\{.*), "digest": "([0-9a-f]{64})"(?:, "signature": "([0-9a-f]{128})")?'
+    rb'(\{.*), "digest": "(' + DIGEST_TEXT + rb')"(?:, "signature": "([0-9a-f]{128})")?'
     rb', "crc": "([0-9a-f]{8})"\}'
 )
 
@@ -61,9 +66,9 @@ class PartList:
     public_key: str = ""
 
 
-def file_digest(path: Path) -> tuple[int, bytes]:
-    """The size and the digest of a file. OSError."""
-    digest = blake2b(digest_size=DIGEST_BYTES)
+def file_digest(path: Path, name: str) -> tuple[int, bytes]:
+    """The size and the digest ``name`` of a file. OSError."""
+    digest = new_digest(name)
     size = 0
     with open(path, "rb") as file:
         while piece := file.read(_PIECE):
@@ -86,7 +91,7 @@ def add_part(path: Path, entry: Mapping[str, Any], key: SigningKey | None) -> No
         if key is not None:
             content["public_key"] = key.public.hex()
         before = json.dumps(content, ensure_ascii=False).encode()[:-1]
-        digest = digest_of(previous, before)
+        digest = digest_of(digest_name(signed=key is not None), previous, before)
         signed = f', "signature": "{key.sign(digest).hex()}"' if key is not None else ""
         line = before + f', "digest": "{digest.hex()}"{signed}'.encode()
         line += f', "crc": "{zlib.crc32(line):08x}"}}\n'.encode()
@@ -133,7 +138,7 @@ def read_part_list(path: Path, key: PublicKey | None = None) -> PartList:
         start = match.start(4) - len(b', "crc": "')
         digest = bytes.fromhex(match[2].decode())
         wrong = zlib.crc32(line[:start]) != int(match[4], 16)
-        if wrong or digest_of(_bytes(entry.get("previous")), match[1]) != digest:
+        if wrong or _line_digest(entry, match[1], digest) != digest:
             found.problems.append(f"{where} has been changed")
         elif _bytes(entry["previous"]) != previous:
             found.problems.append(f"{where} does not follow the line before it: one is missing")
@@ -144,6 +149,10 @@ def read_part_list(path: Path, key: PublicKey | None = None) -> PartList:
             found.problems.append(f"{where} {why}")
         found.parts.append(ListedPart(part.number, entry, number, True, digest, signature))
     return found
+
+
+def _line_digest(entry: dict[str, Any], before: bytes, like: bytes) -> bytes:
+    return digest_of(digest_like(like), _bytes(entry.get("previous")), before)
 
 
 def _bytes(text: object) -> bytes:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from penstock.record._parts.parts_folder import RUN_KEY, PartsFolder, parts_path
+from penstock.record._seals.digests import digest_like
 from penstock.record._seals.part_list import ListedPart, PartList, file_digest, read_part_list
 from penstock.record._seals.row_check import check_database
 from penstock.record._seals.seal_check import SealFindings, check_file
@@ -133,7 +134,7 @@ def _check_part(
             if joined:
                 continue
             findings.problems.append(f"{file} is missing, with rows of part {part.number}")
-        elif digest and file_digest(file) != (size, digest):
+        elif digest and file_digest(file, digest_like(digest)) != (size, digest):
             rows = part.entry["rows"]
             findings.problems.append(f"{file} has changed: part {part.number}, of {rows} rows")
         elif not part.sealed:

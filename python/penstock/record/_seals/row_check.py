@@ -6,18 +6,17 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from penstock.record._seals.digests import digest_like, new_digest
+from penstock.record._seals.row_content import add_rows, batch_of_rows
 from penstock.record._seals.row_seals import (
     NO_DIGEST,
     RowSeal,
     begin_of_table,
     read_row_seals,
 )
-from penstock.record._seals.row_text import batch_of_rows, row_text
-from penstock.record._seals.running_digest import DIGEST_BYTES
 from penstock.record._seals.seal import ENDS
 from penstock.record._seals.seal_check import HOW, SealFindings, rows_from_to
 from penstock.record._seals.signing import PublicKey
@@ -104,7 +103,10 @@ def _check_chain(
     if seal.part == previous.part:
         expected, row = previous.digest, previous.rows
     else:
-        expected, row = begin_of_table(previous.digest or NO_DIGEST, *about), 0
+        expected, row = (
+            begin_of_table(digest_like(seal.previous), previous.digest or NO_DIGEST, *about),
+            0,
+        )
     if seal.kind == "found" and seal.first_row < row:
         lost = rows_from_to(seal.first_row, row)
         findings.problems.append(f"{lost} are missing: they were gone before it was resumed")
@@ -119,11 +121,11 @@ def _check_range(
     database: sqlite3.Connection, seal: RowSeal, about: tuple[str, str, str], findings: SealFindings
 ) -> None:
     name, columns, recording = about
-    digest = blake2b(seal.previous, digest_size=DIGEST_BYTES)
+    digest = new_digest(kind := digest_like(seal.digest), seal.previous)
     try:
         schema = described_schema(json.loads(columns), json.loads(recording))
         for rows in _stored(database, name, schema, seal):
-            digest.update(row_text(batch_of_rows(rows, schema)))
+            add_rows(digest, kind, batch_of_rows(rows, schema))
     except _ERRORS as error:
         findings.problems.append(f"{_rows(seal)} cannot be read: {reason_of(error)}")
         return

@@ -1,10 +1,10 @@
 """The seals of rows in SQLite, in the table ``penstock_seals`` of the same database.
 
 Pages of a database are written over and over, so not bytes are sealed but rows: a seal is of the
-digest before it, the rows as text (:mod:`penstock.record._seals.row_text`), and what else the seal
-says. It is written in the transaction of its rows. A range grows, and its seal with it, until it
-has some hundred rows. The digest before the first seal of a table is of the last one of the table
-before, of the table's name and of its description: so columns and units are sealed too.
+digest before it, the rows (:mod:`penstock.record._seals.row_content`), and what else the seal says.
+It is written in the transaction of its rows. A range grows, and its seal with it, until it has some
+hundred rows. The digest before the first seal of a table is of the last one of the table before, of
+the table's name and of its description: so columns and units are sealed too.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any
 
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._seals.row_text import row_text
-from penstock.record._seals.running_digest import DIGEST_BYTES, DigestThread, digest_of
+from penstock.record._seals.digests import digest_name, digest_of, new_digest
+from penstock.record._seals.row_content import add_rows
+from penstock.record._seals.running_digest import DigestThread
 from penstock.record._seals.signing import SigningKey
 
 __all__ = ["NO_DIGEST", "RowSeal", "RowSeals", "begin_of_table", "read_row_seals"]
 
-NO_DIGEST = bytes(DIGEST_BYTES)
+NO_DIGEST = bytes(32)
 _RANGE_BYTES = 65_536
 _ROW_BYTES = 128  # about
 _TABLE = """
@@ -66,9 +66,9 @@ class RowSeal:
         ).encode()
 
 
-def begin_of_table(previous: bytes, name: str, columns: str, recording: str) -> bytes:
+def begin_of_table(digest: str, previous: bytes, name: str, columns: str, recording: str) -> bytes:
     """The digest that the first seal of a table follows."""
-    return digest_of(previous, "\0".join((name, columns, recording)).encode())
+    return digest_of(digest, previous, "\0".join((name, columns, recording)).encode())
 
 
 def read_row_seals(database: sqlite3.Connection) -> list[RowSeal] | None:
@@ -109,9 +109,10 @@ class RowSeals:
         database.execute(_TABLE)
         self._database = database
         self._key = key
-        self._thread = DigestThread()
+        self.digest = digest_name(signed=key is not None)
+        self._thread = DigestThread(self.digest)
         self._current = RowSeal(-1, 0, "", 0, 0)
-        self._digest = blake2b(digest_size=DIGEST_BYTES)
+        self._digest = new_digest(self.digest)
         self._bytes = 0
         found = read_row_seals(database) or [self._current]
         self._last = found[-1]
@@ -135,8 +136,7 @@ class RowSeals:
         assert isinstance(stamps, array)
 
         def work() -> None:
-            self._digest.update(text := row_text(batch))
-            self._bytes += len(text)
+            self._bytes += add_rows(self._digest, self.digest, batch)
             seal = self._current
             self._current = replace(
                 seal,
@@ -198,5 +198,5 @@ class RowSeals:
 
     def _begin(self, part: int, rows: int, previous: bytes) -> None:
         self._current = RowSeal(self._last.seal + 1, part, "", rows, rows, previous=previous)
-        self._digest = blake2b(previous, digest_size=DIGEST_BYTES)
+        self._digest = new_digest(self.digest, previous)
         self._bytes = 0

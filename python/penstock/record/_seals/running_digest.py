@@ -1,48 +1,33 @@
-"""The digest of what is written, beside the writing of it.
-
-BLAKE2b with 256 bits (RFC 7693), of the standard library. *Rejected:* xxh3-128, which is ten times
-as fast and no proof: who changes a file can also choose the change so that the digest stays, and a
-signature of such a digest is worth nothing; it would be a dependency besides. *Rejected:* SHA-256,
-which is faster only where the processor has instructions for it, and takes three times as long
-elsewhere.
-"""
+"""Hashing beside the writing of what is hashed."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable
-from hashlib import blake2b
 from queue import SimpleQueue
 
-__all__ = ["DIGEST_BYTES", "DIGEST_NAME", "DigestThread", "digest_of"]
+from penstock.record._seals.digests import PROOF
 
-DIGEST_NAME = "blake2b-256"
-DIGEST_BYTES = 32
+__all__ = ["DigestThread"]
 
 # A hop to a thread costs as much as hashing this. From 2 KiB on, hashlib releases the GIL.
 _WORTH_A_HOP = 65_536
 _MOST_WAITING = 4
 
 
-def digest_of(*pieces: bytes) -> bytes:
-    """The digest of the pieces together."""
-    digest = blake2b(digest_size=DIGEST_BYTES)
-    for piece in pieces:
-        digest.update(piece)
-    return digest.digest()
-
-
 class DigestThread:
-    """Runs the work of one chain of digests in order: large work in a thread, small at once.
+    """Runs the work of one chain of digests in order: large work of BLAKE2b in a thread.
 
-    Text is made and written about as fast as it is hashed, so hashing it in turn would halve the
-    speed of bulk writing. At most four pieces of work wait: what waits is memory that the writer
-    cannot use again, and beyond the processor's cache new memory costs more than the hop.
-    *Rejected:* an executor, whose futures cost three times as much as a lock and a queue in C.
+    Text is made and written about as fast as BLAKE2b hashes it, so hashing it in turn would halve
+    the speed of bulk writing. XXH3 takes less time than the hop. At most four pieces of work wait:
+    what waits is memory that the writer cannot use again, and beyond the processor's cache new
+    memory costs more than the hop. *Rejected:* an executor, whose futures cost three times as much
+    as a lock and a queue in C.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, digest: str) -> None:
+        self._is_slow = digest == PROOF
         self._work: SimpleQueue[tuple[Callable[[], None], threading.Lock] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._waiting: deque[threading.Lock] = deque()
@@ -50,7 +35,7 @@ class DigestThread:
 
     def run(self, work: Callable[[], None], size: int) -> None:
         """Do ``work``, which hashes ``size`` bytes, behind all work given before."""
-        if size < _WORTH_A_HOP and not self._waiting:
+        if not self._waiting and not (self._is_slow and size >= _WORTH_A_HOP):
             work()
             return
         if self._thread is None:

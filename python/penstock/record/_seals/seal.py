@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.record._seals.running_digest import DIGEST_NAME
+from penstock.record._seals.digests import DIGEST_TEXT, FAST, PROOF
 
 __all__ = [
     "ENDS",
@@ -40,7 +40,7 @@ ENDS = KINDS[3:]
 """The kinds of the last seal of a run that was not cut off."""
 
 _LINE = re.compile(
-    rb'(\{.*), "digest": "([0-9a-f]{64})"(?:, "signature": "([0-9a-f]{128})")?'
+    rb'(\{.*), "digest": "(' + DIGEST_TEXT + rb')"(?:, "signature": "([0-9a-f]{128})")?'
     rb', "crc": "([0-9a-f]{8})"\}'
 )
 
@@ -83,9 +83,9 @@ def seals_path(path: Path) -> Path:
     return path.with_name(path.name + ".seals")
 
 
-def head_line(file_id: str, public_key: str) -> bytes:
+def head_line(digest: str, file_id: str, public_key: str) -> bytes:
     """The first line of a file of seals; ``public_key`` is empty without signatures."""
-    head = {"penstock": {"format": FORMAT, "digest": DIGEST_NAME, "id": file_id}}
+    head = {"penstock": {"format": FORMAT, "digest": digest, "id": file_id}}
     if public_key:
         head["penstock"]["public_key"] = public_key
     return json.dumps(head).encode() + b"\n"
@@ -97,8 +97,8 @@ def head_of(line: bytes) -> dict[str, Any]:
     about = head.get("penstock") if isinstance(head, dict) else None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise ValueError(f"its first line does not say {FORMAT}")
-    if about.get("digest") != DIGEST_NAME:
-        raise ValueError(f"its digests are not {DIGEST_NAME}")
+    if about.get("digest") not in (FAST, PROOF):
+        raise ValueError(f"its digests are neither {FAST} nor {PROOF}")
     return about
 
 

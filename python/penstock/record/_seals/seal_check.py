@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
 
-from penstock.record._seals.running_digest import DIGEST_BYTES
+from penstock.record._seals.digests import digest_like, new_digest
 from penstock.record._seals.seal import ENDS, Seal, seals_path
 from penstock.record._seals.seal_list import SealList, read_seals
 from penstock.record._seals.signing import PublicKey
@@ -137,7 +136,7 @@ def _check_range(
             where = f"bytes {size} to {last.end}"
             findings.problems.append(f"{all_rows} are missing{part}: {where} are not there")
         return
-    digest = blake2b(seal.previous, digest_size=DIGEST_BYTES)
+    digest = new_digest(digest_like(seal.digest), seal.previous)
     file.seek(at := seal.start)
     while at < seal.end and (piece := file.read(min(_PIECE, seal.end - at))):
         digest.update(piece)

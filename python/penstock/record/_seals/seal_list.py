@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from penstock.record._seals.running_digest import digest_of
+from penstock.record._seals.digests import digest_of
 from penstock.record._seals.seal import Seal, head_of, seal_of
 from penstock.record.damage import UNREADABLE, reason_of
 
@@ -64,7 +64,7 @@ def _read(found: SealList, file: BinaryIO) -> SealList:
         found.fault = reason_of(error) if head else "it is empty"
         return found
     found.head = head.removesuffix(b"\n") + b"\n"
-    found.begin = digest_of(head)
+    found.begin = digest_of(about["digest"], head)
     found.end = at = len(found.head)
     for number, data in enumerate(file, 2):
         line = data.removesuffix(b"\n")

@@ -17,13 +17,13 @@ import dataclasses
 import os
 import secrets
 import time
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from penstock._durable_files import put_file, sync_folder, write_fully
 from penstock._torn_end import torn_path
-from penstock.record._seals.running_digest import DIGEST_BYTES, DigestThread, digest_of
+from penstock.record._seals.digests import digest_name, digest_of, new_digest
+from penstock.record._seals.running_digest import DigestThread
 from penstock.record._seals.seal import (
     ENDS,
     Seal,
@@ -59,11 +59,12 @@ class SealWriter:
         self._at = at  # where the line of the present range belongs
         self._next = at  # where its next line goes
         self._full: list[bytes] = []  # lines that are not written yet
-        self._thread = DigestThread()
+        self._digest_name = digest_name(signed=key is not None)
+        self._thread = DigestThread(self._digest_name)
         self._synced_at = time.monotonic()
         self._open_line = b""
         self._first_ns = self._last_ns = 0
-        self._digest = blake2b(digest_size=DIGEST_BYTES)
+        self._digest = new_digest(self._digest_name)
         self._begin_range(last)
 
     @classmethod
@@ -84,13 +85,15 @@ class SealWriter:
             ) from error
         try:
             os.ftruncate(descriptor, 0)
-            head = head_line(secrets.token_hex(8), key.public.hex() if key is not None else "")
+            digest = digest_name(signed=key is not None)
+            public_key = key.public.hex() if key is not None else ""
+            head = head_line(digest, secrets.token_hex(8), public_key)
             _write_at(descriptor, head, 0)
             sync_folder(os.fspath(path))
         except BaseException:
             os.close(descriptor)
             raise
-        nothing = Seal(-1, "", 0, 0, 0, 0, 0, 0, b"", digest_of(head))
+        nothing = Seal(-1, "", 0, 0, 0, 0, 0, 0, b"", digest_of(digest, head))
         return cls(path, descriptor, len(head), nothing, key)
 
     @classmethod
@@ -197,7 +200,7 @@ class SealWriter:
         self._first_row = self._rows = last.rows
         self._first_ns = self._last_ns = 0
         self._previous = last.digest
-        self._digest = blake2b(last.digest, digest_size=DIGEST_BYTES)
+        self._digest = new_digest(self._digest_name, last.digest)
         self._open_line = b""
 
     def _line(self, kind: str) -> tuple[bytes, Seal]:
@@ -263,10 +266,12 @@ class WholeFileSeal:
 
     def __init__(self, key: SigningKey | None) -> None:
         self._key = key
-        self._head = head_line(secrets.token_hex(8), key.public.hex() if key is not None else "")
-        self._begin = digest_of(self._head)
-        self._digest = blake2b(self._begin, digest_size=DIGEST_BYTES)
-        self._thread = DigestThread()
+        digest = digest_name(signed=key is not None)
+        public_key = key.public.hex() if key is not None else ""
+        self._head = head_line(digest, secrets.token_hex(8), public_key)
+        self._begin = digest_of(digest, self._head)
+        self._digest = new_digest(digest, self._begin)
+        self._thread = DigestThread(digest)
         self._pieces: list[bytes] = []  # pages are small, and a hop to the thread costs as much
         self._unhashed = 0
         self._size = self._rows = 0

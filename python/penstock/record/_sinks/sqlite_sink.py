@@ -15,8 +15,8 @@ from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import BoolColumn, NumberColumn, TextColumn
 from penstock.record._columns.describe_columns import describe_columns
+from penstock.record._seals.row_content import batch_of_rows
 from penstock.record._seals.row_seals import RowSeals, begin_of_table
-from penstock.record._seals.row_text import batch_of_rows
 from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.files import check_not_removed, explain, explained
 from penstock.record._sinks.loss_window import LossWindow
@@ -333,7 +333,7 @@ class SqliteFile:
         sealed = min(last.rows, rows) if last.part == number else 0
         begin = last.digest
         if last.part != number:
-            begin = begin_of_table(last.digest, name, columns, recording)
+            begin = begin_of_table(self._seals.digest, last.digest, name, columns, recording)
         self._begin_transaction()
         self._seals.begin_table(number, begin, sealed)
         listed = ", ".join(map(_quoted, schema.names))
@@ -373,7 +373,9 @@ class SqliteFile:
         if self._seals is not None:
             # The end of the table before, if there is one of this run.
             self._seals.write("full" if self._schema is not None else "")
-            begin = begin_of_table(self._seals.last.digest, name, described, schema.metadata)
+            begin = begin_of_table(
+                self._seals.digest, self._seals.last.digest, name, described, schema.metadata
+            )
             self._seals.begin_table(self._part, begin, 0)
         self._commit()
         self._schema = schema

@@ -1,8 +1,9 @@
-"""The rows of a table as the bytes that are digested: a CSV text that tells null from empty.
+"""The rows of a table as the bytes that are digested.
 
-As :class:`~penstock.record.CsvSink` writes rows, with three differences, so that a row is the same
-before it went into SQLite and when it comes out: an empty text is ``""``, NaN is null, and minus
-zero is zero.
+For XXH3, the bytes that ``plain_rows`` of the extension makes, which take a fifth of the time of
+text. For BLAKE2b, CSV text as :class:`~penstock.record.CsvSink` writes it, with an empty text as
+``""``: so earlier versions did. In both NaN is null and minus zero is zero, so that a row is the
+same before it went into SQLite and when it comes out.
 """
 
 from __future__ import annotations
@@ -12,22 +13,36 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from penstock._record import csv_rows
+from penstock._record import csv_rows, plain_rows
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import FloatColumn, NumberColumn, TextColumn, new_column
 from penstock.record._columns.row_columns import row_columns
+from penstock.record._seals.digests import FAST, Digest
 from penstock.record._sinks.csv_text import quoted
 from penstock.record.schema import RecordSchema
 
-__all__ = ["batch_of_rows", "row_text"]
+__all__ = ["add_rows", "batch_of_rows"]
+
+# So many fit in the processor's cache.
+_ROWS_AT_A_TIME = 512
 
 _MINUS_ZERO = array("d", [-0.0]).tobytes()
 _FIXED_TEXTS = ("device", "unit_id", "status", "error")
 
 
-def row_text(batch: SampleBatch) -> bytes:
-    """The text of all rows of a batch. Any thread may call it."""
-    return _text(_as_stored(batch) if _has_other_forms(batch) else batch)
+def add_rows(digest: Digest, name: str, batch: SampleBatch) -> int:
+    """Add the rows of a batch to a digest of the name ``name``; how many bytes they were."""
+    if name != FAST:
+        text = _text(_as_stored(batch) if _has_other_forms(batch) else batch)
+        digest.update(text)
+        return len(text)
+    columns = row_columns(batch, batch.schema.names, str)
+    size = 0
+    for start in range(0, len(batch), _ROWS_AT_A_TIME):
+        rows = plain_rows(columns, start, min(start + _ROWS_AT_A_TIME, len(batch)))
+        digest.update(rows)
+        size += len(rows)
+    return size
 
 
 def batch_of_rows(rows: Sequence[Sequence[Any]], schema: RecordSchema) -> SampleBatch:

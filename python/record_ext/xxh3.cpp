@@ -1,0 +1,269 @@
+#include "xxh3.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace penstock::python::record {
+
+namespace {
+
+using std::size_t;
+using std::uint32_t;
+using std::uint64_t;
+
+// The primes, and the secret, are the specification's.
+constexpr uint64_t prime32_1 = 0x9E3779B1;
+constexpr uint64_t prime32_2 = 0x85EBCA77;
+constexpr uint64_t prime64_1 = 0x9E3779B185EBCA87;
+constexpr uint64_t prime64_2 = 0xC2B2AE3D27D4EB4F;
+constexpr uint64_t prime64_3 = 0x165667B19E3779F9;
+constexpr uint64_t prime64_4 = 0x85EBCA77C2B2AE63;
+constexpr uint64_t prime_mix_1 = 0x165667919E3779F9;
+constexpr uint64_t prime_mix_2 = 0x9FB21C651E98DF25;
+
+constexpr size_t secret_size = 192;
+constexpr std::array<unsigned char, secret_size> secret = {
+    0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe, 0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c,
+    0xde, 0xd4, 0x6d, 0xe9, 0x83, 0x90, 0x97, 0xdb, 0x72, 0x40, 0xa4, 0xa4, 0xb7, 0xb3, 0x67, 0x1f,
+    0xcb, 0x79, 0xe6, 0x4e, 0xcc, 0xc0, 0xe5, 0x78, 0x82, 0x5a, 0xd0, 0x7d, 0xcc, 0xff, 0x72, 0x21,
+    0xb8, 0x08, 0x46, 0x74, 0xf7, 0x43, 0x24, 0x8e, 0xe0, 0x35, 0x90, 0xe6, 0x81, 0x3a, 0x26, 0x4c,
+    0x3c, 0x28, 0x52, 0xbb, 0x91, 0xc3, 0x00, 0xcb, 0x88, 0xd0, 0x65, 0x8b, 0x1b, 0x53, 0x2e, 0xa3,
+    0x71, 0x64, 0x48, 0x97, 0xa2, 0x0d, 0xf9, 0x4e, 0x38, 0x19, 0xef, 0x46, 0xa9, 0xde, 0xac, 0xd8,
+    0xa8, 0xfa, 0x76, 0x3f, 0xe3, 0x9c, 0x34, 0x3f, 0xf9, 0xdc, 0xbb, 0xc7, 0xc7, 0x0b, 0x4f, 0x1d,
+    0x8a, 0x51, 0xe0, 0x4b, 0xcd, 0xb4, 0x59, 0x31, 0xc8, 0x9f, 0x7e, 0xc9, 0xd9, 0x78, 0x73, 0x64,
+    0xea, 0xc5, 0xac, 0x83, 0x34, 0xd3, 0xeb, 0xc3, 0xc5, 0x81, 0xa0, 0xff, 0xfa, 0x13, 0x63, 0xeb,
+    0x17, 0x0d, 0xdd, 0x51, 0xb7, 0xf0, 0xda, 0x49, 0xd3, 0x16, 0x55, 0x26, 0x29, 0xd4, 0x68, 0x9e,
+    0x2b, 0x16, 0xbe, 0x58, 0x7d, 0x47, 0xa1, 0xfc, 0x8f, 0xf8, 0xb8, 0xd1, 0x7a, 0xd0, 0x31, 0xce,
+    0x45, 0xcb, 0x3a, 0x8f, 0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e};
+
+// gcc 12 and clang have it; ISO C++ does not.
+__extension__ using uint128 = unsigned __int128;
+
+struct Wide {
+    uint64_t low;
+    uint64_t high;
+};
+
+template <typename T> T little_endian(const void* data) noexcept {
+    T value;
+    std::memcpy(&value, data, sizeof value);
+    if constexpr (std::endian::native == std::endian::big) {
+        value = sizeof value == 8 ? __builtin_bswap64(value)
+                                  : static_cast<T>(__builtin_bswap32(static_cast<uint32_t>(value)));
+    }
+    return value;
+}
+
+uint64_t read_64(const char* data) noexcept {
+    return little_endian<uint64_t>(data);
+}
+
+uint32_t read_32(const char* data) noexcept {
+    return little_endian<uint32_t>(data);
+}
+
+uint64_t secret_64(size_t place) noexcept {
+    return little_endian<uint64_t>(&secret[place]);
+}
+
+uint32_t secret_32(size_t place) noexcept {
+    return little_endian<uint32_t>(&secret[place]);
+}
+
+Wide product(uint64_t left, uint64_t right) noexcept {
+    const uint128 wide = static_cast<uint128>(left) * right;
+    return {static_cast<uint64_t>(wide), static_cast<uint64_t>(wide >> 64)};
+}
+
+uint64_t folded_product(uint64_t left, uint64_t right) noexcept {
+    const Wide wide = product(left, right);
+    return wide.low ^ wide.high;
+}
+
+/// The final mixing of XXH3.
+uint64_t avalanche(uint64_t value) noexcept {
+    value ^= value >> 37;
+    value *= prime_mix_1;
+    return value ^ (value >> 32);
+}
+
+/// That of XXH64, which the shortest inputs have.
+uint64_t avalanche_64(uint64_t value) noexcept {
+    value ^= value >> 33;
+    value *= prime64_2;
+    value ^= value >> 29;
+    value *= prime64_3;
+    return value ^ (value >> 32);
+}
+
+Wide of_1_to_3(const char* data, size_t size) noexcept {
+    const auto byte = [data](size_t place) {
+        return static_cast<uint32_t>(static_cast<unsigned char>(data[place]));
+    };
+    const uint32_t low = (byte(0) << 16) | (byte(size / 2) << 24) | byte(size - 1) |
+                         (static_cast<uint32_t>(size) << 8);
+    const uint32_t high = std::rotl(__builtin_bswap32(low), 13);
+    return {avalanche_64(low ^ static_cast<uint64_t>(secret_32(0) ^ secret_32(4))),
+            avalanche_64(high ^ static_cast<uint64_t>(secret_32(8) ^ secret_32(12)))};
+}
+
+Wide of_4_to_8(const char* data, size_t size) noexcept {
+    const uint64_t both = read_32(data) + (static_cast<uint64_t>(read_32(data + size - 4)) << 32);
+    Wide wide = product(both ^ secret_64(16) ^ secret_64(24), prime64_1 + (size << 2));
+    wide.high += wide.low << 1;
+    wide.low ^= wide.high >> 3;
+    wide.low ^= wide.low >> 35;
+    wide.low *= prime_mix_2;
+    wide.low ^= wide.low >> 28;
+    return {wide.low, avalanche(wide.high)};
+}
+
+Wide of_9_to_16(const char* data, size_t size) noexcept {
+    const uint64_t first = read_64(data);
+    uint64_t last = read_64(data + size - 8);
+    Wide wide = product(first ^ last ^ secret_64(32) ^ secret_64(40), prime64_1);
+    wide.low += static_cast<uint64_t>(size - 1) << 54;
+    last ^= secret_64(48) ^ secret_64(56);
+    wide.high += last + (last & 0xFFFFFFFF) * (prime32_2 - 1);
+    wide.low ^= __builtin_bswap64(wide.high);
+    Wide mixed = product(wide.low, prime64_2);
+    mixed.high += wide.high * prime64_2;
+    return {avalanche(mixed.low), avalanche(mixed.high)};
+}
+
+uint64_t mixed_16(const char* data, size_t place) noexcept {
+    return folded_product(read_64(data) ^ secret_64(place),
+                          read_64(data + 8) ^ secret_64(place + 8));
+}
+
+void mix_32(Wide& sum, const char* one, const char* other, size_t place) noexcept {
+    sum.low += mixed_16(one, place);
+    sum.low ^= read_64(other) + read_64(other + 8);
+    sum.high += mixed_16(other, place + 16);
+    sum.high ^= read_64(one) + read_64(one + 8);
+}
+
+Wide of_17_to_240(const char* data, size_t size) noexcept {
+    Wide sum{size * prime64_1, 0};
+    if (size <= 128) {
+        // From the middle outwards.
+        for (size_t pairs = (size - 1) / 32 + 1; pairs-- > 0;) {
+            mix_32(sum, data + 16 * pairs, data + size - 16 * (pairs + 1), 32 * pairs);
+        }
+    } else {
+        for (size_t place = 0; place < 128; place += 32) {
+            mix_32(sum, data + place, data + place + 16, place);
+        }
+        sum = {avalanche(sum.low), avalanche(sum.high)};
+        for (size_t place = 128; place + 32 <= size; place += 32) {
+            mix_32(sum, data + place, data + place + 16, place - 128 + 3);
+        }
+        mix_32(sum, data + size - 16, data + size - 32, 136 - 17 - 16);
+    }
+    const uint64_t high = sum.low * prime64_1 + sum.high * prime64_4 + size * prime64_2;
+    return {avalanche(sum.low + sum.high), 0 - avalanche(high)};
+}
+
+Wide of_short(const char* data, size_t size) noexcept {
+    if (size > 16) {
+        return of_17_to_240(data, size);
+    }
+    if (size > 8) {
+        return of_9_to_16(data, size);
+    }
+    if (size >= 4) {
+        return of_4_to_8(data, size);
+    }
+    if (size > 0) {
+        return of_1_to_3(data, size);
+    }
+    return {avalanche_64(secret_64(64) ^ secret_64(72)),
+            avalanche_64(secret_64(80) ^ secret_64(88))};
+}
+
+uint64_t merged(const std::array<uint64_t, 8>& lanes, size_t place, uint64_t start) noexcept {
+    for (size_t pair = 0; pair < 4; ++pair) {
+        start += folded_product(lanes[2 * pair] ^ secret_64(place + 16 * pair),
+                                lanes[2 * pair + 1] ^ secret_64(place + 16 * pair + 8));
+    }
+    return avalanche(start);
+}
+
+} // namespace
+
+void Xxh3::add_stripe(Lanes& lanes, const char* stripe, size_t secret_place) noexcept {
+    for (size_t lane = 0; lane < lanes.size(); ++lane) {
+        const uint64_t value = read_64(stripe + 8 * lane);
+        const uint64_t keyed = value ^ secret_64(secret_place + 8 * lane);
+        lanes[lane ^ 1] += value;
+        lanes[lane] += (keyed & 0xFFFFFFFF) * (keyed >> 32);
+    }
+}
+
+void Xxh3::add_block(Lanes& lanes, const char* block) noexcept {
+    // In registers: what is behind a reference may be what the block is in.
+    Lanes now = lanes;
+    for (size_t stripe = 0; stripe < block_size / stripe_size; ++stripe) {
+        add_stripe(now, block + stripe * stripe_size, 8 * stripe);
+    }
+    for (size_t lane = 0; lane < now.size(); ++lane) {
+        now[lane] ^= now[lane] >> 47;
+        now[lane] ^= secret_64(secret_size - stripe_size + 8 * lane);
+        now[lane] *= prime32_1;
+    }
+    lanes = now;
+}
+
+void Xxh3::add(const char* data, size_t size) noexcept {
+    if (size == 0) {
+        return;
+    }
+    size_ += size;
+    if (const size_t room = block_size - waiting_; size > room) {
+        // A block is mixed only when something follows it: the end is treated in another way.
+        std::memcpy(rest_.data() + waiting_, data, room);
+        add_block(lanes_, rest_.data());
+        data += room;
+        size -= room;
+        waiting_ = 0;
+        const char* end = rest_.data() + block_size;
+        while (size > block_size) {
+            add_block(lanes_, data);
+            data += block_size;
+            size -= block_size;
+            end = data;
+        }
+        std::memcpy(last_.data(), end - stripe_size, stripe_size);
+    }
+    std::memcpy(rest_.data() + waiting_, data, size);
+    waiting_ += size;
+}
+
+std::array<char, Xxh3::digest_size> Xxh3::digest() const noexcept {
+    Wide wide{};
+    if (size_ <= 240) {
+        wide = of_short(rest_.data(), waiting_);
+    } else {
+        Lanes lanes = lanes_;
+        for (size_t stripe = 0; stripe < (waiting_ - 1) / stripe_size; ++stripe) {
+            add_stripe(lanes, rest_.data() + stripe * stripe_size, 8 * stripe);
+        }
+        std::array<char, stripe_size> end{};
+        const size_t of_rest = std::min(waiting_, stripe_size);
+        const size_t of_last = stripe_size - of_rest;
+        std::memcpy(end.data(), last_.data() + of_rest, of_last);
+        std::memcpy(end.data() + of_last, rest_.data() + waiting_ - of_rest, of_rest);
+        add_stripe(lanes, end.data(), secret_size - stripe_size - 7);
+        wide = {merged(lanes, 11, size_ * prime64_1),
+                merged(lanes, secret_size - stripe_size - 11, ~(size_ * prime64_2))};
+    }
+    std::array<char, digest_size> result{};
+    for (size_t byte = 0; byte < 8; ++byte) {
+        result[byte] = static_cast<char>(wide.high >> (56 - 8 * byte));
+        result[8 + byte] = static_cast<char>(wide.low >> (56 - 8 * byte));
+    }
+    return result;
+}
+
+} // namespace penstock::python::record
