@@ -7,11 +7,11 @@
 
 ``cost``: rows of 7 fields through the InfluxDB sink into an HTTP server that throws them away: rows
 per CPU-second of the sink's process, and beside it influxdb-client's lines, if it is installed.
-``archive``: rows through NatsSink, a NATS server and an archiver into Parquet, all on this machine:
-samples a second from the first write to the last commit. ``lateness``: twenty devices at 50 Hz into
-a null sink, and into InfluxDB that answers, is stopped (SIGSTOP), is down, or flaps; in turn.
-``fleet``: recorders into a NATS server and an archiver, all in
-processes of their own: the share of a core and the memory of each, and the bytes of a row in the
+``archive``: rows through NatsSink, a NATS server and an archiver into Parquet, three processes on
+this machine: samples a second from the first write to the last commit, and per CPU-second of all.
+``lateness``: twenty devices at 50 Hz into a null sink, and into InfluxDB that answers, is stopped
+(SIGSTOP), is down, or flaps; in turn. ``fleet``: recorders into a NATS server and an archiver, all
+in processes of their own: the share of a core and the memory of each, and the bytes of a row in the
 stream and in the archive.
 """
 
@@ -51,8 +51,8 @@ from penstock.record import (
     poll_timed,
     record,
 )
-from penstock.record.archives import Archiver, ArchiverOptions, store_at
-from penstock.record.archives.waiting_run import RunOptions
+from penstock.record.archives import Archiver, store_at
+from penstock.record.archives.manifest import manifests
 from tests.python.integration.influx import InfluxServer, influx_server
 from tests.python.integration.nats import nats_server
 
@@ -131,27 +131,47 @@ async def cost(rows: int, folder: Path) -> dict[str, float]:
 
 
 async def archive(rows: int, folder: Path) -> dict[str, float]:
-    """Samples a second from the first write until all are committed."""
-    batches = [batch(first) for first in range(0, rows, BATCH_ROWS)]
+    """Samples a second from the first write until all are committed, and per CPU-second of all.
+
+    The archiver is a process of its own, as it would be. At the end it is told to write what it
+    has, and what it has not read yet is archived here.
+    """
+    batches = [batch(first) for first in range(0, rows + BATCH_ROWS, BATCH_ROWS)]
+    target = str(folder / "archive")
+
+    def archived() -> int:
+        return sum(each.rows for each in manifests(store_at(target)))
+
     with nats_server() as server:
-        options = ArchiverOptions(run=RunOptions(part_seconds=5.0))
-        archiver = Archiver(server.url(), store_at(str(folder / "archive")), options=options)
+        command = [sys.executable, "-m", "penstock.cli", "archive", server.url(), target]
         sink = NatsSink(server.url(), spool=folder / "spool", close_timeout=600.0)
         await sink.open()
-        began, cpu = time.perf_counter(), time.process_time()
-        running = asyncio.ensure_future(archiver.run())
+        await sink.write_batch(batches.pop())
+        await sink.flush()
+        running = subprocess.Popen([*command, "--part-seconds", "2"])
+        while archived() < BATCH_ROWS:  # it has imported what it needs  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        used = [Used(process) for process in (os.getpid(), running.pid, server.pid)]
+        began = time.perf_counter()
         for each in batches:
             await sink.write_batch(each)
         await sink.close()
-        while archiver.counts.rows < rows:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-        found = {
-            "samples_per_second": rows / (time.perf_counter() - began),
-            "samples_per_cpu_second": rows / (time.process_time() - cpu),
-        }
-        archiver.stop()
-        await running
-    return found
+        sent = time.perf_counter() - began
+        cpu = used[1].cpu_seconds()
+        running.terminate()
+        while running.poll() is None:
+            with suppress(OSError, ValueError):  # until it has ended
+                cpu = used[1].cpu_seconds()
+            await asyncio.sleep(0.005)
+        await Archiver(server.url(), store_at(target)).run(once=True)
+        elapsed = time.perf_counter() - began
+        cpu += used[0].cpu_seconds() + used[2].cpu_seconds()
+        assert archived() == rows + BATCH_ROWS
+    return {
+        "samples_per_second": rows / elapsed,
+        "samples_per_second_into_the_stream": rows / sent,
+        "samples_per_cpu_second_of_all": rows / cpu,
+    }
 
 
 class Instruments:
@@ -239,9 +259,13 @@ class Used:
         ticks = self._folder.joinpath("stat").read_text().rpartition(")")[2].split()[11:13]
         return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
+    def cpu_seconds(self) -> float:
+        """CPU time."""
+        return self._cpu() - self._began[1]
+
     def core_percent(self) -> float:
         """CPU time by elapsed time, in percent."""
-        return 100 * (self._cpu() - self._began[1]) / (time.perf_counter() - self._began[0])
+        return 100 * self.cpu_seconds() / (time.perf_counter() - self._began[0])
 
     def megabytes(self) -> float:
         """The memory that is this process's alone."""

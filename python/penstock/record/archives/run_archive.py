@@ -88,7 +88,7 @@ class RunArchive(WaitingRun[_Prepared]):
             return None
         first = group[0]
         table = joined(self._store, group)
-        data = _parquet(table)
+        data = _parquet(_sorted(table))
         folder, _, before = first.name.rpartition("/")
         name = f"{folder}/{before.partition('-')[0]}-{secrets.token_hex(6)}.parquet"
         self._store.put(name, data)
@@ -125,7 +125,7 @@ class RunArchive(WaitingRun[_Prepared]):
         objects: list[tuple[str, bytes]] = []
         files = list(self.manifest.files)
         for (schema, day), tables in groups.items():
-            table = pyarrow_module().concat_tables(tables)
+            table = _by_device(tables)
             data = _parquet(table)
             folder = f"run={self.run}/schema={schema}/day={day}"
             name = f"{folder}/{first:012d}-{secrets.token_hex(6)}.parquet"
@@ -168,13 +168,30 @@ def _by_day(table: Any) -> list[tuple[str, Any]]:
     ]
 
 
-def _parquet(table: Any) -> bytes:
-    """A file with the rows by device, so that a reader skips those of others."""
-    pa = pyarrow_module()
+def _by_device(tables: list[Any]) -> Any:
+    """The rows of messages by device, so that a reader skips those of others.
+
+    A message has one device, and those of a device come in order: so tables are put in order, and
+    rows only where it is not a recorder's message.
+    """
+    compute = pyarrow_module("pyarrow.compute")
+    ends = [compute.min_max(table["device"]).as_py() for table in tables]
+    concatenated = pyarrow_module().concat_tables
+    if any(each["min"] != each["max"] for each in ends):
+        return _sorted(concatenated(tables))
+    order = sorted(range(len(tables)), key=lambda place: ends[place]["min"] or "")
+    return concatenated([tables[place] for place in order])
+
+
+def _sorted(table: Any) -> Any:
     order = [("device", "ascending")]
     if ROW_NUMBER in table.schema.names:
         order.append((ROW_NUMBER, "ascending"))
-    table = table.sort_by(order)
+    return table.sort_by(order)
+
+
+def _parquet(table: Any) -> bytes:
+    pa = pyarrow_module()
     sink = pa.BufferOutputStream()
     slices = (table.slice(at, _ROW_GROUP) for at in range(0, table.num_rows, _ROW_GROUP))
     ParquetFormat("zstd").write(slices, table.schema, sink)
