@@ -29,6 +29,16 @@ std::string_view text_of(Bytes bytes) noexcept {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+bool is_cancellation(const std::exception_ptr& thrown) noexcept {
+    try {
+        std::rethrow_exception(thrown);
+    } catch (const std::system_error& error) {
+        return error.code() == std::errc::operation_canceled;
+    } catch (...) {
+        return false;
+    }
+}
+
 } // namespace
 
 Connection::Connection(ServerState& server, AnyStream stream)
@@ -147,7 +157,7 @@ Task<Result<>> Connection::run() {
                         handled = co_await flush();
                     }
                     if (handled) {
-                        handled = co_await handler->task(request_, response_);
+                        handled = co_await run_handler(*handler);
                     }
                 }
             } catch (...) {
@@ -253,6 +263,21 @@ void Connection::begin_request() {
     begin_exchange();
 }
 
+Task<Result<>> Connection::run_handler(const Handler& handler) {
+    HandlerRun running(request_, stream_.transport(), match_.route->options.when_client_goes,
+                       server_.options.timeouts.half_closed, handler.task(request_, response_));
+    handler_run_ = &running;
+    struct Forget {
+        HandlerRun*& pointer;
+        explicit Forget(HandlerRun*& given) noexcept : pointer(given) {}
+        ~Forget() { pointer = nullptr; }
+        Forget(const Forget&) = delete;
+        Forget& operator=(const Forget&) = delete;
+    };
+    const Forget forget(handler_run_);
+    co_return co_await running;
+}
+
 Task<Result<>> Connection::take_over(const Handler& handler) {
     if (const Result<> flushed = co_await flush(); !flushed) {
         co_return flushed;
@@ -318,8 +343,12 @@ Task<Result<>> Connection::finish(Result<> handled, std::exception_ptr thrown) {
         }
         co_return failure(stream_error_);
     }
-    if (!handled && handled.error() == std::errc::operation_canceled && !thrown) {
+    if (!handled && !thrown &&
+        (handled.error() == std::errc::operation_canceled || request_.client_gone())) {
         co_return handled;
+    }
+    if (thrown && request_.client_gone() && is_cancellation(thrown)) {
+        co_return failure(std::errc::operation_canceled);
     }
     if (thrown || !handled) {
         const std::error_code error = handled ? std::error_code() : handled.error();
@@ -465,6 +494,9 @@ Task<Result<Bytes>> Connection::receive_body(std::size_t most) {
             co_return Bytes(part.data);
         case Kind::end:
             body_done_ = true;
+            if (handler_run_ != nullptr) { // while it read, nobody else was told of the end
+                handler_run_->watch();
+            }
             co_return Bytes();
         case Kind::failed:
             body_error_ = body_->error();

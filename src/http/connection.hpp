@@ -30,6 +30,7 @@
 #include <penstock/task/task.hpp>
 
 #include "http/exchange.hpp"
+#include "http/handler_run.hpp"
 #include "http/server_state.hpp"
 
 namespace penstock::http::detail {
@@ -80,6 +81,7 @@ private:
     [[nodiscard]] codec::http::Progress parse_head();
     void adopt_head(std::string_view text, std::size_t shared);
     void begin_request();
+    [[nodiscard]] Task<Result<>> run_handler(const Handler& handler);
     [[nodiscard]] Task<Result<>> take_over(const Handler& handler);
     [[nodiscard]] Task<Result<>> finish(Result<> handled, std::exception_ptr thrown);
     [[nodiscard]] Task<Result<>> refuse(Status status);
@@ -139,6 +141,7 @@ private:
     // Head.
     codec::http::RequestParser parser_;
     std::string head_text_;
+    HandlerRun* handler_run_ = nullptr; ///< while the task of a handler runs
 
     // Body.
     std::optional<codec::http::BodyDecoder> body_;

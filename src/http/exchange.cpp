@@ -14,6 +14,7 @@ namespace penstock::http::detail {
 using penstock::detail::time_limit;
 
 void Exchange::begin_exchange() noexcept {
+    request_.forget_context();
     match_.route = nullptr;
     begin_count();
     body_error_.clear();

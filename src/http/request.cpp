@@ -2,12 +2,50 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <penstock/codec/http/target.hpp>
 
 #include "http/exchange.hpp"
+#include "http/request_context.hpp"
 
 namespace penstock::http {
+
+Request::Request(detail::Exchange& exchange) noexcept : exchange_(exchange) {}
+
+Request::~Request() = default;
+
+void Request::drop_context() noexcept {
+    context_.reset();
+}
+
+detail::RequestContext& Request::context() const {
+    if (context_ == nullptr) {
+        context_ = std::make_unique<detail::RequestContext>();
+    }
+    return *context_;
+}
+
+bool Request::client_gone() const noexcept {
+    return client_gone_;
+}
+
+void Request::on_close(std::function<void()> function) {
+    if (client_gone_) {
+        function();
+    } else {
+        context().on_close.push_back(std::move(function));
+    }
+}
+
+void Request::tell_client_gone() noexcept {
+    client_gone_ = true;
+    if (context_ != nullptr) {
+        for (const std::function<void()>& each : std::exchange(context_->on_close, {})) {
+            each();
+        }
+    }
+}
 
 const RequestHead& Request::head() const noexcept {
     return exchange_.head();

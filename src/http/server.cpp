@@ -88,9 +88,11 @@ Result<> Server::files(std::string_view prefix, std::string_view folder,
         prefix.remove_suffix(1);
     }
     const auto shared = std::make_shared<StaticFiles>(std::move(*files));
-    get(std::string(prefix) + "/{path...}", [shared](Request& request, Response& response) {
-        return shared->serve(request, response, request.parameter("path"));
-    });
+    get(std::string(prefix) + "/{path...}",
+        [shared](Request& request, Response& response) {
+            return shared->serve(request, response, request.parameter("path"));
+        },
+        {.when_client_goes = WhenClientGoes::finish});
     return {};
 }
 

@@ -37,6 +37,18 @@ void StreamSocket::limit_writes(const WriteLimit& limit) noexcept {
     }
 }
 
+void StreamSocket::watch_hang_up(detail::HangUpHook& hook, EventLoop& loop) noexcept {
+    if (pollable_ != nullptr) {
+        pollable_->watch_hang_up(hook, loop);
+    }
+}
+
+void StreamSocket::forget_hang_up(const detail::HangUpHook& hook) noexcept {
+    if (pollable_ != nullptr) {
+        pollable_->forget_hang_up(hook);
+    }
+}
+
 Result<> StreamSocket::shutdown() noexcept {
     if (pollable_ == nullptr) {
         return failure(std::errc::bad_file_descriptor);

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,7 +19,9 @@ namespace penstock::http {
 
 namespace detail {
 class Exchange;
-}
+class HandlerRun;
+struct RequestContext;
+} // namespace detail
 
 /// A request that a server has received: its head, and its body as a stream. The server makes one
 /// for each call of a handler, and it and all views of it are valid until the handler has ended.
@@ -29,6 +33,7 @@ class Request {
 public:
     Request(const Request&) = delete;
     Request& operator=(const Request&) = delete;
+    ~Request();
 
     [[nodiscard]] Method method() const noexcept;
     /// As it was sent: "/path?query".
@@ -64,6 +69,16 @@ public:
     /// The local address of the connection (getsockname(2)). Errors: as `peer_endpoint`.
     [[nodiscard]] Result<net::Endpoint> local_endpoint() const;
 
+    /// Whether the client is known to have gone: while the handler waited, it has reset the
+    /// connection, or has ended its side for `ServerTimeouts::half_closed`. See
+    /// `RouteOptions::when_client_goes`.
+    [[nodiscard]] bool client_gone() const noexcept;
+    /// Calls a function when the client goes before the handler has ended, at once if it has gone
+    /// already. Functions are called in the order in which they were given, once, and before the
+    /// handler is cancelled. They run outside the handler's task, on the loop's thread: they may
+    /// set an event or cancel tasks, and must not throw. Throws `std::bad_alloc`.
+    void on_close(std::function<void()> function);
+
     /// Whether a body was announced.
     [[nodiscard]] bool has_body() const noexcept;
     /// The announced size of the body: 0 without a body, nothing if it comes in chunks.
@@ -92,9 +107,22 @@ public:
 
 private:
     friend class detail::Exchange;
-    explicit Request(detail::Exchange& exchange) noexcept : exchange_(exchange) {}
+    friend class detail::HandlerRun;
+    explicit Request(detail::Exchange& exchange) noexcept;
+
+    /// For the next request of the connection.
+    void forget_context() noexcept {
+        if (context_ != nullptr) {
+            drop_context();
+        }
+    }
+    void drop_context() noexcept;
+    [[nodiscard]] detail::RequestContext& context() const;
+    void tell_client_gone() noexcept;
 
     detail::Exchange& exchange_;
+    mutable std::unique_ptr<detail::RequestContext> context_; ///< null until it is asked for
+    bool client_gone_ = false;
 };
 
 } // namespace penstock::http

@@ -43,6 +43,10 @@ struct ServerTimeouts {
     /// the client gets 408.
     std::chrono::milliseconds body{20'000};
     std::uint64_t body_rate = 512; ///< bytes a second
+    /// For a handler that waits when its client ends its side of the connection. The client may
+    /// only have sent all that it wants to send, as `nc -N` does, or have closed, which looks the
+    /// same. After this time it counts as gone, after a reset at once.
+    std::chrono::milliseconds half_closed{2'000};
     /// For a response that the client does not read: `net::WriteLimit::time`. What the client has
     /// read adds its share of a second at `write_rate`, so a slow client gets all of a large
     /// response, and one that reads nothing is closed. Writing then fails with `timed_out`.
@@ -97,10 +101,22 @@ struct ServerOptions {
     std::function<void(Response&)> error_page{};
 };
 
+/// What becomes of a handler that waits when its client resets the connection, or has ended its
+/// side for `ServerTimeouts::half_closed`. One that reads the request's body then is not concerned:
+/// it reads the end or the error.
+enum class WhenClientGoes : std::uint8_t {
+    /// Its task is cancelled: nobody waits for the response. If it answers in spite of that, the
+    /// answer is sent.
+    cancel,
+    /// It goes on, and its response is sent, if that is still possible.
+    finish,
+};
+
 /// Settings of one route.
 struct RouteOptions {
     /// Instead of `ServerLimits::body`, if not 0.
     std::uint64_t body_limit = 0;
+    WhenClientGoes when_client_goes = WhenClientGoes::cancel;
 };
 
 } // namespace penstock::http

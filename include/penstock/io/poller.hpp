@@ -17,8 +17,9 @@ namespace penstock::io {
 enum Readiness : std::uint32_t {
     readable = EPOLLIN,
     writable = EPOLLOUT,
-    hung_up = EPOLLHUP, ///< always reported, never requested
-    failed = EPOLLERR,  ///< always reported, never requested
+    hung_up = EPOLLHUP,      ///< always reported, never requested
+    failed = EPOLLERR,       ///< always reported, never requested
+    peer_ended = EPOLLRDHUP, ///< the peer sends no more, whether or not all was read
 };
 
 /// The registration of a file descriptor with a `Poller`. It is embedded in its owner, which keeps

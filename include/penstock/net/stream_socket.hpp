@@ -60,6 +60,10 @@ public:
     /// effect on a closed stream.
     void limit_writes(const WriteLimit& limit = {}) noexcept;
 
+    /// For `http::Server`, whose handlers read nothing while the client may go: `Pollable`'s.
+    void watch_hang_up(detail::HangUpHook& hook, EventLoop& loop) noexcept;
+    void forget_hang_up(const detail::HangUpHook& hook) noexcept;
+
     /// Shuts down the write side, so the peer reads the end of the stream. Reading continues.
     /// Errors: those of shutdown(2), such as `not_connected`.
     [[nodiscard]] Result<> shutdown() noexcept;

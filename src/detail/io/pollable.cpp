@@ -68,6 +68,13 @@ LazyErrorCode Pollable::register_with(EventLoop& loop, std::uint32_t event) {
     return {};
 }
 
+void Pollable::watch_hang_up(HangUpHook& hook, EventLoop& loop) noexcept {
+    hang_up_hook_ = &hook;
+    if (loop_ != &loop || (interest & io::peer_ended) == 0) {
+        (void)register_with(loop, io::peer_ended);
+    }
+}
+
 void Pollable::limit_writes(const net::WriteLimit& limit) noexcept {
     write_limit_ = limit;
     if (write_watch_ != nullptr) {
@@ -124,6 +131,14 @@ void Pollable::dispatch(std::uint32_t events) {
     ReadinessOperation* reader = nullptr;
     ReadinessOperation* writer = nullptr;
     std::uint32_t unwanted = 0;
+    if ((events & (io::peer_ended | closing)) != 0 && (interest & io::peer_ended) != 0) {
+        unwanted |= io::peer_ended; // it would be reported again and again
+        // First: what it cancels must still wait, and not be about to resume.
+        if (hang_up_hook_ != nullptr && !is_awaited(Direction::reading)) {
+            HangUpHook* const hook = std::exchange(hang_up_hook_, nullptr);
+            hook->on_hang_up(*hook, (events & closing) != 0);
+        }
+    }
     if ((events & (io::readable | closing)) != 0) {
         set_may_be_ready(Direction::reading, true);
         if (waiting_[0] != nullptr) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <system_error>
 
+#include <penstock/detail/io/hang_up_hook.hpp>
 #include <penstock/detail/io/loop_member.hpp>
 #include <penstock/detail/io/write_watch.hpp>
 #include <penstock/detail/task/frame_allocator.hpp>
@@ -91,6 +92,16 @@ public:
         may_be_ready_[static_cast<std::size_t>(direction)] = worth;
     }
 
+    /// Calls the hook when the peer has ended its side, once, unless a reader waits then: it stays
+    /// for the next call. Without effect if the descriptor belongs to another loop, or if the
+    /// kernel refuses.
+    void watch_hang_up(HangUpHook& hook, EventLoop& loop) noexcept;
+    void forget_hang_up(const HangUpHook& hook) noexcept {
+        if (hang_up_hook_ == &hook) {
+            hang_up_hook_ = nullptr;
+        }
+    }
+
     /// Limits how long operations wait to write, from the next wait on.
     void limit_writes(const net::WriteLimit& limit) noexcept;
 
@@ -119,6 +130,7 @@ private:
     std::array<ReadinessOperation*, 2> waiting_{};
     net::WriteLimit write_limit_{.time = std::chrono::milliseconds(0)};
     std::unique_ptr<WriteWatch> write_watch_; ///< null until a limited write waits
+    HangUpHook* hang_up_hook_ = nullptr;
 };
 
 /// A system call on a descriptor, attempted until it does not return EAGAIN. To write one, derive
