@@ -2,36 +2,78 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C", bound=type)
 
 
 def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Let a function take its arguments under their old names too, ``old="new"``, with a warning.
 
-    Type checkers know the new names only. An argument given under both is a TypeError.
+    Type checkers know the new names only. An argument given under both is a TypeError. A coroutine
+    function stays one, and warns when it is awaited.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        what = function.__qualname__.removesuffix(".__init__")
+
+        if inspect.iscoroutinefunction(function):
+
+            @wraps(function)
+            async def call_and_wait(*args: P.args, **kwargs: P.kwargs) -> Any:
+                _use_new_names(what, names, kwargs)
+                return await function(*args, **kwargs)
+
+            return cast("Callable[P, R]", call_and_wait)
+
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            for old in names.keys() & kwargs.keys():
-                new = names[old]
-                if new in kwargs:
-                    raise TypeError(f"{function.__name__}() got {old} and {new}; give only {new}")
-                warnings.warn(
-                    f"{function.__name__}(): {old} is now {new}; the next release takes only that",
-                    DeprecationWarning,
-                    stacklevel=2,
-                )
-                kwargs[new] = kwargs.pop(old)
+            _use_new_names(what, names, kwargs)
             return function(*args, **kwargs)
 
         return call
 
     return decorate
+
+
+def renamed_fields(**names: str) -> Callable[[C], C]:
+    """The same for the fields of a dataclass: its constructor's arguments, and to read them."""
+
+    def decorate(cls: C) -> C:
+        cls.__init__ = renamed(**names)(cls.__init__)  # type: ignore[misc]
+        for old, new in names.items():
+            setattr(cls, old, property(_read_by_old_name(cls.__name__, old, new)))
+        return cls
+
+    return decorate
+
+
+def _read_by_old_name(what: str, old: str, new: str) -> Callable[[Any], Any]:
+    def read(instance: Any) -> Any:
+        _warn(f"{what}.{old}", new, stacklevel=3)
+        return getattr(instance, new)
+
+    return read
+
+
+def _use_new_names(what: str, names: dict[str, str], kwargs: dict[str, Any]) -> None:
+    for old in names.keys() & kwargs.keys():
+        new = names[old]
+        if new in kwargs:
+            raise TypeError(f"{what}() got {old} and {new}; give only {new}")
+        _warn(f"{what}(): {old}", new, stacklevel=4)
+        kwargs[new] = kwargs.pop(old)
+
+
+def _warn(old: str, new: str, *, stacklevel: int) -> None:
+    warnings.warn(
+        f"{old} is now {new}; the next release takes only that",
+        DeprecationWarning,
+        stacklevel=stacklevel,
+    )

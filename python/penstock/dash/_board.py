@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
+from penstock._renamed import renamed_fields
 from penstock.dash._alarms import Alarm, FailureWatch, Limits, LimitState
 from penstock.dash._charts import ChartPlan
 from penstock.dash._quantities import Quantities
@@ -76,12 +77,13 @@ class ShownDevice:
         return self.quantities.main
 
 
+@renamed_fields(silence_s="silence")
 @dataclass(slots=True)
 class Board:
     """Everything that is shown.
 
     ``live`` tells whether more rows are expected; ``ended`` is why none are, for people. Where
-    rows are expected, a device without one for ``silence_s`` seconds, and for five of its own
+    rows are expected, a device without one for ``silence`` seconds, and for five of its own
     periods, raises an alarm. ``limits`` has those of each device, one or several.
     ``charts`` stand before those of the devices. ``record_event`` makes what a person does here an
     event of the recording, by its kind, text and device; its row comes back. Without a recorder,
@@ -90,7 +92,7 @@ class Board:
 
     title: str
     live: bool = True
-    silence_s: float = 5.0
+    silence: float = 5.0
     limits: Mapping[str, Limits | Sequence[Limits]] = field(default_factory=dict)
     charts: Sequence[ChartPlan] = ()
     record_event: Callable[[str, str, str], None] | None = None
@@ -150,7 +152,7 @@ class Board:
             last = device.history.last
             if last is None:
                 continue
-            patience = max(self.silence_s, 5 * device.history.period)
+            patience = max(self.silence, 5 * device.history.period)
             silent = now - last > patience * 1e9
             if silent and device.silent_since is None:
                 self.log("alarm", f"no sample for {patience:.3g} s", device.name, now)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock._renamed import renamed
 from penstock.record._influx.influx_address import InfluxAddress, is_influx
 from penstock.record._influx.influx_sink import InfluxSink
 from penstock.record._mqtt.mqtt_sink import MqttSink, is_mqtt, mqtt_address
@@ -38,13 +39,14 @@ _FILES: dict[str, Callable[..., ThreadedSink]] = {
 }
 
 
+@renamed(loss_seconds="loss_interval")
 def sink_for(
     target: str | os.PathLike[str],
     *,
     overwrite: bool = False,
     append: bool = False,
     force: bool = False,
-    loss_seconds: float | None = 1.0,
+    loss_interval: float | None = 1.0,
     loss_rows: int | None = None,
     sign: SigningKey | None = None,
 ) -> ThreadedSink:
@@ -65,17 +67,17 @@ def sink_for(
             text,
             overwrite=overwrite,
             append=append,
-            loss_seconds=loss_seconds,
+            loss_interval=loss_interval,
             loss_rows=loss_rows,
         )
     if is_influx(text):
-        return InfluxSink(text, loss_seconds=loss_seconds, loss_rows=loss_rows)
+        return InfluxSink(text, loss_interval=loss_interval, loss_rows=loss_rows)
     if is_mqtt(text):
-        return MqttSink(text, loss_seconds=loss_seconds, loss_rows=loss_rows)
+        return MqttSink(text, loss_interval=loss_interval, loss_rows=loss_rows)
     if is_nats(text):
-        return NatsSink(text, loss_seconds=loss_seconds, loss_rows=loss_rows)
+        return NatsSink(text, loss_interval=loss_interval, loss_rows=loss_rows)
     if is_sparkplug(text):
-        return SparkplugSink(text, loss_seconds=loss_seconds, loss_rows=loss_rows)
+        return SparkplugSink(text, loss_interval=loss_interval, loss_rows=loss_rows)
     suffix = Path(text).suffix
     if suffix and suffix not in _FILES:
         raise ValueError(
@@ -87,7 +89,7 @@ def sink_for(
         overwrite=overwrite,
         append=append,
         force=force,
-        loss_seconds=loss_seconds,
+        loss_interval=loss_interval,
         loss_rows=loss_rows,
         sign=sign,
     )

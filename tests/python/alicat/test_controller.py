@@ -151,7 +151,7 @@ async def test_settling_waits_until_the_flow_has_arrived() -> None:
     unit = MassFlowController("A", tau=0.05)
     async with simulated(unit) as device:
         await device.setpoint(100)
-        reading = await device.settle(hold_s=0.05, interval_s=0.005, timeout=30)
+        reading = await device.settle(hold_duration=0.05, interval=0.005, timeout=30)
         flow = reading.get_float("Mass_Flow")
         assert flow is not None and abs(flow - 100) <= 1.0
 
@@ -162,7 +162,7 @@ async def test_settling_says_how_far_off_it_is_when_it_gives_up() -> None:
         await device.setpoint(100)
         unit.force_flow(40)
         with pytest.raises(AlicatTimeoutError, match=r"settled at 100.*Mass_Flow is 40"):
-            await device.settle(timeout=0.05, interval_s=0.01)
+            await device.settle(timeout=0.05, interval=0.01)
 
 
 async def test_ramp_ends_where_it_was_to() -> None:

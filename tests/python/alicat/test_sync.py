@@ -110,7 +110,7 @@ def test_instrument_is_opened_polled_and_set(serve: Serve) -> None:
         assert device.poll().values["Gas"] == "N2"
         assert device.setpoint(120, "SCCM").accepted
         assert unit.setpoint == 120
-        assert device.settle(hold_s=0, interval_s=0).values["Mass_Flow"] == 120
+        assert device.settle(hold_duration=0, interval=0).values["Mass_Flow"] == 120
         assert device.gas("Ar").gas is Gas.AR
         assert device.gas_list()[8] == "N2"
         assert device.ramp_rate(50, TimeUnit.SECOND).max_ramp == 50

@@ -217,7 +217,7 @@ def test_a_limit_that_is_no_number_is_refused(options: dict[str, float]) -> None
 
 
 def test_a_device_without_samples_is_silent_until_it_sends_again() -> None:
-    board = Board("run", silence_s=2)
+    board = Board("run", silence=2)
     board.add(table(wave("argon", 3)))
     board.watch_silence(START + SECOND)
     assert board.devices["argon"].silent_since is None
@@ -230,7 +230,7 @@ def test_a_device_without_samples_is_silent_until_it_sends_again() -> None:
 
 
 def test_a_finished_recording_is_not_silent() -> None:
-    board = Board("run", live=False, silence_s=1)
+    board = Board("run", live=False, silence=1)
     board.add(table(wave("argon", 3)))
     board.watch_silence(START + 1000 * SECOND)
     assert kinds(board) == []

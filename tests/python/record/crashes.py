@@ -61,7 +61,7 @@ def kill_at_random(name: str, chance: random.Random, root: Path) -> None:
     seconds = chance.choice([0.01, 0.1, 1.0])
 
     def recorder(accepted: Accepted) -> None:
-        record_into(target, accepted, batches=None, loss_rows=window, loss_seconds=seconds)
+        record_into(target, accepted, batches=None, loss_rows=window, loss_interval=seconds)
 
     # A row more than the window may be in a call that has not returned.
     run_and_check(target, recorder, window, end=killed_after(chance.uniform(0.001, 1.0)))

@@ -136,7 +136,7 @@ def originals(folder: Path) -> list[Original]:
     }
     killed: dict[str, tuple[Callable[[Path], Any], str, str]] = {
         "journal": (
-            lambda path: ParquetSink(path, loss_rows=0, seal_seconds=1000),
+            lambda path: ParquetSink(path, loss_rows=0, seal_interval=1000),
             "run.parquet",
             "run.parquet.parts/.penstock/journal*",
         ),

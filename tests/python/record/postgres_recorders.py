@@ -129,7 +129,7 @@ def kill_at_random_beside_a_server(
     run_and_check(
         target,
         lambda accepted: record_into(
-            target, accepted, batches=None, refused=True, loss_rows=window, loss_seconds=seconds
+            target, accepted, batches=None, refused=True, loss_rows=window, loss_interval=seconds
         ),
         window,
         end=end if away != "never" else killed_after(moment),

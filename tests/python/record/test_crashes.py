@@ -128,7 +128,7 @@ from penstock.record.sink_choice import sink_for
 from tests.python.record.batches import flow_batch
 
 async def main():
-    sink = sink_for(sys.argv[1], loss_seconds=0.2)
+    sink = sink_for(sys.argv[1], loss_interval=0.2)
     await sink.open()
     await sink.write_batch(flow_batch(0))
     os.write(2, b"MARK accepting\\n")

@@ -129,7 +129,7 @@ async def test_a_broker_that_is_killed_at_random_loses_no_row(tmp_path: Path) ->
     )
     with mosquitto(*keeping) as broker, broker.subscriber("#", lasting=True) as subscriber:
         # Much longer than the broker takes to save a message, on any machine.
-        options: dict[str, Any] = {"lag": 5.0, "loss_seconds": 0.02, **PATIENT}
+        options: dict[str, Any] = {"lag": 5.0, "loss_interval": 0.02, **PATIENT}
         async with MqttSink(broker.url("lab"), spool=tmp_path / "spool", **options) as opened:
             for _ in range(3):
                 for _ in range(4):

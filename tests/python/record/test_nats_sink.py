@@ -110,7 +110,7 @@ async def test_a_server_that_is_killed_at_random_has_each_row_once(
 ) -> None:
     chance = random.Random(3)
     rows = 0
-    async with sink(loss_seconds=0.02) as opened:
+    async with sink(loss_interval=0.02) as opened:
         for _ in range(5):
             for _ in range(chance.randrange(1, 6)):
                 many = chance.randrange(1, 200)

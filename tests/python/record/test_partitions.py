@@ -44,7 +44,7 @@ async def record_through(cable: Network, make: Callable[..., NetworkSink], seed:
         await opened.write_batch(flow_batch(many, rows))
         rows += many
 
-    opened = make(timeout=0.5, close_timeout=1.0, loss_seconds=0.02)
+    opened = make(timeout=0.5, close_timeout=1.0, loss_interval=0.02)
     await opened.open()
     for _ in range(_CUTS):
         for _ in range(chance.randrange(1, 5)):

@@ -39,7 +39,7 @@ def numbers(count: int) -> list[float]:
 
 async def test_a_growing_folder_has_every_sealed_row_once(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    async with ParquetSink(path, seal_seconds=0, part_rows=25, loss_rows=0) as sink:
+    async with ParquetSink(path, seal_interval=0, part_rows=25, loss_rows=0) as sink:
         for start in range(0, 100, 10):
             await sink.write_batch(flow_batch(10, first=start))
             assert flows(path) == numbers(start + 10)
@@ -77,7 +77,7 @@ async def test_rows_of_a_last_part_that_cannot_be_written_are_recovered(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     rows = 70_000  # so many that no journal is written where the part is
-    sink = ParquetSink(tmp_path / "run.parquet", loss_seconds=None)
+    sink = ParquetSink(tmp_path / "run.parquet", loss_interval=None)
     await sink.open()
     await sink.write_batch(flow_batch(rows))
     with monkeypatch.context() as patch:
@@ -226,7 +226,7 @@ async def test_an_arrow_batch_comes_back_with_its_units(tmp_path: Path) -> None:
         ({"part_rows": 0}, "part_rows must lie between"),
         ({"part_bytes": 0}, "part_bytes must be at least 1"),
         ({"partition_by": ("month",)}, "partition_by takes"),
-        ({"loss_seconds": -1}, "at least 0 seconds"),
+        ({"loss_interval": -1}, "at least 0 seconds"),
         ({"loss_rows": -1}, "at least 0 rows"),
     ],
 )

@@ -522,7 +522,7 @@ async def test_rows_wait_in_the_pipe_for_a_part_of_the_loss_window(
     tmp_path: Path, windows: tuple[float | None, ...], given: float | None, waits: float
 ) -> None:
     sinks = [
-        CsvSink(tmp_path / f"{number}.csv", loss_seconds=seconds)
+        CsvSink(tmp_path / f"{number}.csv", loss_interval=seconds)
         for number, seconds in enumerate(windows)
     ]
     asked = []

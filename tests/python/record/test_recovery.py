@@ -79,7 +79,7 @@ def test_recovering_twice_does_no_harm(tmp_path: Path) -> None:
 
 
 def test_a_part_that_was_sealed_before_its_journal_went_is_not_doubled(tmp_path: Path) -> None:
-    path = cut_off(tmp_path, 3, seal_seconds=0)
+    path = cut_off(tmp_path, 3, seal_interval=0)
     assert flows(tmp_path / "run.parquet.parts") == numbers(30)
     assert journal_of(path).exists()
     assert recover(path).rows == 30

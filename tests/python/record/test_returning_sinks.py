@@ -77,8 +77,8 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def _sink(path: Path, **options: Any) -> Sink:
     if path.suffix == ".sqlite":
-        return penstock.record.SqliteSink(path, busy_timeout=0.01, loss_seconds=0.02, **options)
-    return sink_for(path, loss_seconds=0.02, **options)
+        return penstock.record.SqliteSink(path, busy_timeout=0.01, loss_interval=0.02, **options)
+    return sink_for(path, loss_interval=0.02, **options)
 
 
 def _flows(path: Path) -> list[float]:

@@ -27,7 +27,7 @@ async def test_a_writer_without_end_lets_other_tasks_run(tmp_path: Path) -> None
 
 
 async def test_a_cancelled_writer_hands_over_nothing_more(tmp_path: Path) -> None:
-    async with CsvSink(tmp_path / "run.csv", loss_seconds=None) as sink:
+    async with CsvSink(tmp_path / "run.csv", loss_interval=None) as sink:
         await sink.write_batch(flow_batch(1))
         with anyio.CancelScope() as scope:
             scope.cancel()

@@ -6,6 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from penstock._renamed import renamed
 from penstock.alicat._devices.device import Device, FlowMeter, PressureMeter
 from penstock.alicat._devices.settling import wait_until_settled
 from penstock.alicat._instrument.kinds import Capability, FirmwareFamily
@@ -344,23 +345,24 @@ class _Controller(Device):
             found = LoopAlgorithm.PD_PDF  # 0 stands for it on older firmware
         return PidSettings(self.unit_id, found, *(held[r] for r in GAIN_REGISTERS.values()))
 
+    @renamed(hold_s="hold_duration", interval_s="interval")
     async def settle(
         self,
         target: float | None = None,
         *,
         tolerance: float | None = None,
-        hold_s: float = 1.0,
+        hold_duration: float = 1.0,
         timeout: float = 60.0,
-        interval_s: float = 0.1,
+        interval: float = 0.1,
     ) -> Reading:
         """Wait until the controlled quantity has reached the setpoint and stays there.
 
-        Polls every ``interval_s`` seconds. ``target`` is the present setpoint unless stated.
+        Polls every ``interval`` seconds. ``target`` is the present setpoint unless stated.
         ``tolerance`` is in the unit of the setpoint (default: a hundredth of the target, at least
         0.02).
 
         Returns:
-            The first of the readings that stayed near the target for ``hold_s`` seconds.
+            The first of the readings that stayed near the target for ``hold_duration`` seconds.
 
         Raises:
             AlicatTimeoutError: it has not settled within ``timeout`` seconds. The instrument keeps
@@ -372,9 +374,9 @@ class _Controller(Device):
             self,
             target,
             tolerance=tolerance,
-            hold_s=hold_s,
+            hold_duration=hold_duration,
             timeout=timeout,
-            interval_s=interval_s,
+            interval=interval,
         )
 
     async def ramp_to(

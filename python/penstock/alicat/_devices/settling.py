@@ -26,11 +26,11 @@ async def wait_until_settled(
     target: float,
     *,
     tolerance: float | None,
-    hold_s: float,
+    hold_duration: float,
     timeout: float,
-    interval_s: float,
+    interval: float,
 ) -> Reading:
-    """Poll until the controlled quantity has stayed near ``target`` for ``hold_s`` seconds.
+    """Poll until the controlled quantity has stayed near ``target`` for ``hold_duration`` seconds.
 
     Both the measured value and the setpoint that the instrument follows must be within
     ``tolerance``, in the unit of the setpoint (default: a hundredth of ``target``, at least 0.02).
@@ -46,10 +46,10 @@ async def wait_until_settled(
     """
     if tolerance is not None and not tolerance > 0:
         raise AlicatValidationError(f"tolerance must be above 0, not {tolerance!r}")
-    if not hold_s >= 0 or not timeout > 0 or not interval_s >= 0:
+    if not hold_duration >= 0 or not timeout > 0 or not interval >= 0:
         raise AlicatValidationError(
-            "hold_s and interval_s must not be negative and timeout must be above 0, not "
-            f"{hold_s!r}, {interval_s!r} and {timeout!r}"
+            "hold_duration and interval must not be negative and timeout must be above 0, not "
+            f"{hold_duration!r}, {interval!r} and {timeout!r}"
         )
     unit_id = device.unit_id
     columns = device.data_frame_format
@@ -82,7 +82,10 @@ async def wait_until_settled(
             settled = None
         elif settled is None:
             settled = reading
-        if settled is not None and reading.monotonic_ns - settled.monotonic_ns >= hold_s * 1e9:
+        if (
+            settled is not None
+            and reading.monotonic_ns - settled.monotonic_ns >= hold_duration * 1e9
+        ):
             return settled
         if monotonic() >= give_up_at:
             raise AlicatTimeoutError(
@@ -91,4 +94,4 @@ async def wait_until_settled(
                 "larger tolerance, and check the supply",
                 context=ErrorContext(unit_id=unit_id, port=device.client.label),
             )
-        await device.client.sleep(interval_s)
+        await device.client.sleep(interval)

@@ -37,7 +37,7 @@ def run_archive(options: argparse.Namespace, interrupts: Interrupts) -> int:
             token_file=options.token_file,
             ca_file=options.ca_file,
             options=ArchiverOptions(
-                run=RunOptions(part_seconds=options.part_seconds),
+                run=RunOptions(part_duration=options.part_seconds),
                 purge=options.purge,
                 lease=options.lease,
             ),

@@ -77,7 +77,7 @@ def board_of(plan: DashPlan, title: str, *, live: bool) -> Board:
             for each in recorded
         )
     charts = [ChartPlan(each.title, each.left, each.right, each.log) for each in plan.charts]
-    return Board(title, live=live, silence_s=plan.silence_s, limits=limits, charts=charts)
+    return Board(title, live=live, silence=plan.silence, limits=limits, charts=charts)
 
 
 @asynccontextmanager

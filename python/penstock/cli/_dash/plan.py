@@ -75,7 +75,7 @@ class DashPlan:
     host: str = _HOST
     port: int = DEFAULT_PORT
     control: bool = False
-    silence_s: float = _SILENCE_S
+    silence: float = _SILENCE_S
     limits: tuple[LimitOption, ...] = ()
     names: tuple[str, ...] = ()
     charts: tuple[ChartLayout, ...] = ()
@@ -176,7 +176,7 @@ def dash_plan(options: argparse.Namespace) -> DashPlan | None:
         host=options.host or _HOST,
         port=port,
         control=options.control,
-        silence_s=options.silence or _SILENCE_S,
+        silence=options.silence or _SILENCE_S,
         limits=tuple(options.limit),
         names=tuple(options.allow_host),
         password=_password(options.password_file),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from penstock._renamed import renamed
 from penstock.record._influx.influx_address import InfluxAddress
 from penstock.record._influx.influx_transport import InfluxTransport
 from penstock.record._influx.line_encoder import LineEncoder
@@ -45,7 +46,7 @@ class InfluxSink(NetworkSink):
         spool_bytes: its largest size. Beyond it, writing raises SinkWriteError.
         timeout: seconds to wait for an answer.
         close_timeout: seconds that ``close`` waits for the last rows to be taken.
-        loss_seconds: see :class:`~penstock.record.LossWindow`.
+        loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
 
     ``open`` raises SinkWriteError where the server refuses these rows for good: no such database,
@@ -56,6 +57,7 @@ class InfluxSink(NetworkSink):
             that begins with ``#``, which makes its lines comments; ``ca_file`` cannot be read.
     """
 
+    @renamed(loss_seconds="loss_interval")
     def __init__(
         self,
         url: str,
@@ -68,7 +70,7 @@ class InfluxSink(NetworkSink):
         spool_bytes: int = 16 << 30,
         timeout: float = 10.0,
         close_timeout: float = 10.0,
-        loss_seconds: float | None = 1.0,
+        loss_interval: float | None = 1.0,
         loss_rows: int | None = None,
     ) -> None:
         address = InfluxAddress.parse(url)
@@ -101,7 +103,7 @@ class InfluxSink(NetworkSink):
             most_bytes=spool_bytes,
             patience=close_timeout,
         )
-        super().__init__(file, LossWindow(loss_seconds, loss_rows))
+        super().__init__(file, LossWindow(loss_interval, loss_rows))
         self._rejected = rejected
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from penstock._renamed import renamed
 from penstock.record._mqtt.json_messages import JsonMessages
 from penstock.record._mqtt.mqtt_transport import MqttTransport
 from penstock.record._network.address import BrokerAddress
@@ -59,7 +60,7 @@ class MqttSink(NetworkSink):
         lag: seconds for which an acknowledged row is kept. ``close`` waits as long.
         timeout: seconds to wait for an answer.
         close_timeout: seconds that ``close`` waits for the last rows to be taken.
-        loss_seconds: see :class:`~penstock.record.LossWindow`.
+        loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
 
     ``open`` raises SinkWriteError where the broker refuses the user. A broker that does not answer
@@ -69,6 +70,7 @@ class MqttSink(NetworkSink):
         ValueError: the URL is malformed, or holds a password; ``ca_file`` cannot be read.
     """
 
+    @renamed(loss_seconds="loss_interval")
     def __init__(
         self,
         url: str,
@@ -80,7 +82,7 @@ class MqttSink(NetworkSink):
         lag: float = 1.0,
         timeout: float = 10.0,
         close_timeout: float = 10.0,
-        loss_seconds: float | None = 1.0,
+        loss_interval: float | None = 1.0,
         loss_rows: int | None = None,
     ) -> None:
         address = mqtt_address(url)
@@ -102,4 +104,4 @@ class MqttSink(NetworkSink):
             most_bytes=spool_bytes,
             patience=close_timeout,
         )
-        super().__init__(file, LossWindow(loss_seconds, loss_rows))
+        super().__init__(file, LossWindow(loss_interval, loss_rows))

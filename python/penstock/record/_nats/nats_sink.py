@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from penstock._renamed import renamed
 from penstock.record._nats.arrow_messages import ArrowMessages
 from penstock.record._nats.jetstream import Login
 from penstock.record._nats.nats_transport import NatsTransport
@@ -66,7 +67,7 @@ class NatsSink(NetworkSink):
         lag: seconds for which acknowledged rows are kept; the server's ``sync_interval`` and some.
         timeout: seconds to wait for an answer.
         close_timeout: seconds that ``close`` waits for the last rows to be taken.
-        loss_seconds: see :class:`~penstock.record.LossWindow`.
+        loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
 
     Needs pyarrow (SinkDependencyError at once). ``open`` raises SinkWriteError where the server
@@ -76,6 +77,7 @@ class NatsSink(NetworkSink):
         ValueError: the URL is malformed, or holds a password.
     """
 
+    @renamed(loss_seconds="loss_interval")
     def __init__(
         self,
         url: str,
@@ -88,7 +90,7 @@ class NatsSink(NetworkSink):
         lag: float = 150.0,
         timeout: float = 10.0,
         close_timeout: float = 10.0,
-        loss_seconds: float | None = 1.0,
+        loss_interval: float | None = 1.0,
         loss_rows: int | None = None,
     ) -> None:
         load_pyarrow()
@@ -112,4 +114,4 @@ class NatsSink(NetworkSink):
             most_bytes=spool_bytes,
             patience=close_timeout,
         )
-        super().__init__(file, LossWindow(loss_seconds, loss_rows))
+        super().__init__(file, LossWindow(loss_interval, loss_rows))

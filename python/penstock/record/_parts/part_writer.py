@@ -42,15 +42,15 @@ class PartOptions:
     """When a part is written, when it is final, and how it is divided.
 
     Attributes:
-        seal_seconds: a growing part is written at least this often while rows come.
-        part_seconds: after this time a part is final.
+        seal_interval: a growing part is written at least this often while rows come.
+        part_duration: after this time a part is final.
         part_rows: with so many rows a part is final. They are kept in memory until then.
         part_bytes: with so many bytes of columns in memory a part is final. Its file is smaller.
         partition_by: a folder for each day (UTC) and each device, in this order.
     """
 
-    seal_seconds: float = 60.0
-    part_seconds: float = 3600.0
+    seal_interval: float = 60.0
+    part_duration: float = 3600.0
     part_rows: int = 262_144
     part_bytes: int = 67_108_864
     partition_by: tuple[Partition, ...] = ()
@@ -62,10 +62,10 @@ class PartOptions:
             )
         if self.part_bytes < 1:
             raise ValueError(f"part_bytes must be at least 1, not {self.part_bytes!r}")
-        if not (self.seal_seconds >= 0 and self.part_seconds >= 0):
+        if not (self.seal_interval >= 0 and self.part_duration >= 0):
             raise ValueError(
-                f"seal_seconds and part_seconds must be at least 0, "
-                f"not {self.seal_seconds!r} and {self.part_seconds!r}"
+                f"seal_interval and part_duration must be at least 0, "
+                f"not {self.seal_interval!r} and {self.part_duration!r}"
             )
         unknown = [name for name in self.partition_by if name not in ("day", "device")]
         if unknown or len(set(self.partition_by)) < len(self.partition_by):

@@ -160,7 +160,7 @@ class PartsFile:
                 return
             self._write_journal()
             if self._count > self._sealed_rows and self._is_due():
-                if time.monotonic() - self._began_at >= self._options.part_seconds:
+                if time.monotonic() - self._began_at >= self._options.part_duration:
                     self._end_part()
                 else:
                     self._seal({})
@@ -318,7 +318,7 @@ class PartsFile:
         self._unwritten = self._unwritten_rows = 0
 
     def _is_due(self) -> bool:
-        return time.monotonic() - self._sealed_at >= self._options.seal_seconds
+        return time.monotonic() - self._sealed_at >= self._options.seal_interval
 
     def _seal(self, facts: Mapping[str, Any]) -> list[WrittenFile]:
         """Write the growing part with all its rows, in place of what it held before."""

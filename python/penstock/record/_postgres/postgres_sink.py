@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from penstock._renamed import renamed
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._postgres.postgres_transport import PostgresTransport
 from penstock.record._postgres.spooled_copy import Beginning, CopyEncoder
@@ -61,7 +62,7 @@ class PostgresSink(NetworkSink):
         timeout: seconds to wait for one transaction; what the server has not done then, for a lock
             or for its load, it is asked again.
         close_timeout: seconds that ``close`` waits for the last rows to be taken.
-        loss_seconds: see :class:`~penstock.record.LossWindow`.
+        loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
 
     Needs psycopg (SinkDependencyError at ``open``). ``open`` raises SinkWriteError where the server
@@ -71,6 +72,7 @@ class PostgresSink(NetworkSink):
         ValueError: a table cannot have this name; or both ``overwrite`` and ``append``.
     """
 
+    @renamed(loss_seconds="loss_interval")
     def __init__(
         self,
         dsn: str = "",
@@ -84,7 +86,7 @@ class PostgresSink(NetworkSink):
         timescale: bool | None = None,
         timeout: float = 30.0,
         close_timeout: float = 10.0,
-        loss_seconds: float | None = 1.0,
+        loss_interval: float | None = 1.0,
         loss_rows: int | None = None,
     ) -> None:
         if overwrite and append:
@@ -98,7 +100,7 @@ class PostgresSink(NetworkSink):
             most_bytes=spool_bytes,
             patience=close_timeout,
         )
-        super().__init__(file, LossWindow(loss_seconds, loss_rows))
+        super().__init__(file, LossWindow(loss_interval, loss_rows))
         self._server = server
 
     @property

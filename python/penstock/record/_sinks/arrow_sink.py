@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from penstock._renamed import renamed
 from penstock.record._parts.part_writer import PartOptions
 from penstock.record._parts.parts_file import PartsFile
 from penstock.record._parts.table_formats import ArrowCompression, ArrowFormat
@@ -22,6 +23,9 @@ class ArrowSink(PathSink):
     else is as for :class:`~penstock.record.ParquetSink`.
     """
 
+    @renamed(
+        seal_seconds="seal_interval", part_seconds="part_duration", loss_seconds="loss_interval"
+    )
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -30,11 +34,11 @@ class ArrowSink(PathSink):
         overwrite: bool = False,
         append: bool = False,
         force: bool = False,
-        seal_seconds: float = 60.0,
-        part_seconds: float = 3600.0,
+        seal_interval: float = 60.0,
+        part_duration: float = 3600.0,
         part_rows: int = 262_144,
         part_bytes: int = 67_108_864,
-        loss_seconds: float | None = 1.0,
+        loss_interval: float | None = 1.0,
         loss_rows: int | None = None,
         seals: bool = True,
         sign: SigningKey | None = None,
@@ -43,12 +47,12 @@ class ArrowSink(PathSink):
             PartsFile(
                 Path(path),
                 ArrowFormat(compression),
-                PartOptions(seal_seconds, part_seconds, part_rows, part_bytes),
+                PartOptions(seal_interval, part_duration, part_rows, part_bytes),
                 overwrite=overwrite,
                 append=append,
                 force=force,
                 seals=seals,
                 sign=sign,
             ),
-            LossWindow(loss_seconds, loss_rows),
+            LossWindow(loss_interval, loss_rows),
         )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from penstock._renamed import renamed
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.describe_columns import describe_columns
 from penstock.record._seals.signing import SigningKey
@@ -35,14 +36,15 @@ class JsonlSink(PathSink):
         force: with ``append``, cut off also an end that is more than a kill can tear.
         metadata: write the ``penstock`` lines.
         rotate_bytes: begin a new part once a part has this size.
-        rotate_seconds: begin a new part once a part has this age.
-        loss_seconds: see :class:`~penstock.record.LossWindow`.
+        rotate_interval: begin a new part once a part has this age.
+        loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
         seals: write ``run.jsonl.seals``, by which ``penstock verify`` proves that nothing has
             changed since.
         sign: the key that signs them.
     """
 
+    @renamed(rotate_seconds="rotate_interval", loss_seconds="loss_interval")
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -52,8 +54,8 @@ class JsonlSink(PathSink):
         force: bool = False,
         metadata: bool = True,
         rotate_bytes: int | None = None,
-        rotate_seconds: float | None = None,
-        loss_seconds: float | None = 1.0,
+        rotate_interval: float | None = None,
+        loss_interval: float | None = 1.0,
         loss_rows: int | None = None,
         seals: bool = True,
         sign: SigningKey | None = None,
@@ -64,12 +66,12 @@ class JsonlSink(PathSink):
                 overwrite=overwrite,
                 append=append,
                 force=force,
-                rotation=Rotation(rotate_bytes, rotate_seconds),
+                rotation=Rotation(rotate_bytes, rotate_interval),
                 metadata=metadata,
                 seals=seals,
                 sign=sign,
             ),
-            LossWindow(loss_seconds, loss_rows),
+            LossWindow(loss_interval, loss_rows),
         )
 
 

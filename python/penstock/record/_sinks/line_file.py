@@ -55,7 +55,7 @@ class Rotation:
         if self.bytes is not None and self.bytes < 1:
             raise ValueError(f"rotate_bytes must be at least 1, not {self.bytes!r}")
         if self.seconds is not None and not self.seconds > 0:
-            raise ValueError(f"rotate_seconds must be more than 0, not {self.seconds!r}")
+            raise ValueError(f"rotate_interval must be more than 0, not {self.seconds!r}")
 
 
 class LineFile(ABC):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from penstock._renamed import renamed
 from penstock.record._parts.part_writer import Partition, PartOptions
 from penstock.record._parts.parts_file import PartsFile
 from penstock.record._parts.table_formats import ParquetCompression, ParquetFormat
@@ -20,8 +21,8 @@ class ParquetSink(PathSink):
     """Writes Parquet: the file ``run.parquet``, or the folder ``run`` of parts.
 
     A folder, which any path without the suffix is, holds ``part-000001.parquet`` and so on, for
-    recordings without an end. A growing part is written anew every ``seal_seconds``, and final
-    after ``part_seconds``, ``part_rows`` or ``part_bytes``: pandas, polars and DuckDB read
+    recordings without an end. A growing part is written anew every ``seal_interval``, and final
+    after ``part_duration``, ``part_rows`` or ``part_bytes``: pandas, polars and DuckDB read
     ``run/*.parquet`` while it grows. ``partition_by`` divides the parts further, into
     ``day=2026-11-22/device=fuel``.
 
@@ -41,18 +42,21 @@ class ParquetSink(PathSink):
             either, ``open`` raises SinkExistsError.
         force: with ``append``, give up what lies behind the damaged place of a journal. It is kept
             beside the recording in any case.
-        seal_seconds: a growing part is written at least this often while rows come.
-        part_seconds: after this time a part is final.
+        seal_interval: a growing part is written at least this often while rows come.
+        part_duration: after this time a part is final.
         part_rows: with so many rows a part is final. They are kept in memory until then.
         part_bytes: with so many bytes of columns in memory a part is final; 64 MiB by default.
         partition_by: ``"day"`` (UTC) and ``"device"``, in this order; for folders only.
-        loss_seconds: see :class:`~penstock.record.LossWindow`.
+        loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
         seals: write digests into ``run.parquet.seals``, or into the folder's list of parts, by
             which ``penstock verify`` proves that nothing has changed since.
         sign: the key that signs them.
     """
 
+    @renamed(
+        seal_seconds="seal_interval", part_seconds="part_duration", loss_seconds="loss_interval"
+    )
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -61,12 +65,12 @@ class ParquetSink(PathSink):
         overwrite: bool = False,
         append: bool = False,
         force: bool = False,
-        seal_seconds: float = 60.0,
-        part_seconds: float = 3600.0,
+        seal_interval: float = 60.0,
+        part_duration: float = 3600.0,
         part_rows: int = 262_144,
         part_bytes: int = 67_108_864,
         partition_by: Sequence[Partition] = (),
-        loss_seconds: float | None = 1.0,
+        loss_interval: float | None = 1.0,
         loss_rows: int | None = None,
         seals: bool = True,
         sign: SigningKey | None = None,
@@ -75,12 +79,14 @@ class ParquetSink(PathSink):
             PartsFile(
                 Path(path),
                 ParquetFormat(compression),
-                PartOptions(seal_seconds, part_seconds, part_rows, part_bytes, tuple(partition_by)),
+                PartOptions(
+                    seal_interval, part_duration, part_rows, part_bytes, tuple(partition_by)
+                ),
                 overwrite=overwrite,
                 append=append,
                 force=force,
                 seals=seals,
                 sign=sign,
             ),
-            LossWindow(loss_seconds, loss_rows),
+            LossWindow(loss_interval, loss_rows),
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock._durable_files import sync_folder
+from penstock._renamed import renamed
 from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import BoolColumn, NumberColumn, TextColumn
@@ -65,13 +66,14 @@ class SqliteSink(PathSink):
         force: with ``append``, continue a database whose log is damaged before transactions that
             were complete. The log is kept beside it in any case.
         busy_timeout: seconds to wait for a reader's lock before a write fails.
-        loss_seconds: see :class:`~penstock.record.LossWindow`.
+        loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
         seals: write the table ``penstock_seals``, by which ``penstock verify`` proves that no row
             has changed since.
         sign: the key that signs them.
     """
 
+    @renamed(loss_seconds="loss_interval")
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -81,7 +83,7 @@ class SqliteSink(PathSink):
         append: bool = False,
         force: bool = False,
         busy_timeout: float = 5.0,
-        loss_seconds: float | None = 1.0,
+        loss_interval: float | None = 1.0,
         loss_rows: int | None = None,
         seals: bool = True,
         sign: SigningKey | None = None,
@@ -97,7 +99,7 @@ class SqliteSink(PathSink):
                 seals=seals,
                 sign=sign,
             ),
-            LossWindow(loss_seconds, loss_rows),
+            LossWindow(loss_interval, loss_rows),
         )
 
 

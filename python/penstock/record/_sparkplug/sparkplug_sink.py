@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from penstock._renamed import renamed
 from penstock.record._network.address import BrokerAddress
 from penstock.record._network.certificates import trusting
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
@@ -60,7 +61,7 @@ class SparkplugSink(NetworkSink):
         lag: seconds for which a row that was handed over is kept.
         timeout: seconds to wait for an answer.
         close_timeout: seconds that ``close`` waits for the last rows to be taken.
-        loss_seconds: see :class:`~penstock.record.LossWindow`.
+        loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
 
     ``open`` raises SinkWriteError where the broker refuses the user. A broker that does not answer
@@ -70,6 +71,7 @@ class SparkplugSink(NetworkSink):
         ValueError: the URL is malformed, or holds a password; ``ca_file`` cannot be read.
     """
 
+    @renamed(loss_seconds="loss_interval")
     def __init__(
         self,
         url: str,
@@ -81,7 +83,7 @@ class SparkplugSink(NetworkSink):
         lag: float = 5.0,
         timeout: float = 10.0,
         close_timeout: float = 10.0,
-        loss_seconds: float | None = 1.0,
+        loss_interval: float | None = 1.0,
         loss_rows: int | None = None,
     ) -> None:
         address, group, node = sparkplug_address(url)
@@ -103,4 +105,4 @@ class SparkplugSink(NetworkSink):
         file = SpooledFile(
             SparkplugRows(), transport, folder, most_bytes=spool_bytes, patience=close_timeout
         )
-        super().__init__(file, LossWindow(loss_seconds, loss_rows))
+        super().__init__(file, LossWindow(loss_interval, loss_rows))

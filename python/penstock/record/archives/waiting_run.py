@@ -7,25 +7,27 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from penstock._renamed import renamed_fields
 from penstock.record._nats.run_reader import StreamMessage
 from penstock.record.archives.manifest import DeviceMark, Manifest
 
 __all__ = ["RunOptions", "WaitingRun", "identity_of"]
 
 
+@renamed_fields(part_seconds="part_duration")
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """When rows are written, and when files are joined.
 
     Attributes:
-        part_seconds: rows are in the archive after this time at the latest.
+        part_duration: rows are in the archive after this time at the latest.
         part_bytes: messages of so many bytes are a file, or a transaction, before that.
         file_bytes: small files are joined up to about this size.
         join: from how many small files on.
         grace: seconds for which a file stays that was joined with others, for who reads it now.
     """
 
-    part_seconds: float = 60.0
+    part_duration: float = 60.0
     part_bytes: int = 8 << 20
     file_bytes: int = 64 << 20
     join: int = 16
@@ -133,7 +135,7 @@ class WaitingRun(ABC, Generic[Prepared]):
             return float("inf")
         if self._bytes >= self._options.part_bytes:
             return 0.0
-        return max(0.0, self._since + self._options.part_seconds - time.monotonic())
+        return max(0.0, self._since + self._options.part_duration - time.monotonic())
 
     def archived_subjects(self, prefix: str) -> dict[str, int]:
         """Each subject, with the place of its last message that is archived."""
