@@ -223,13 +223,10 @@ class SerialReader:
     """The receiving side of an open tty on a loop; borrows the descriptor."""
 
     def __init__(self, loop: LoopCore, fd: int) -> None: ...
-    def receive(self, size: int, /) -> Coroutine[Any, Any, bytes | None] | None:
+    def receive(self, size: int, /) -> Coroutine[Any, Any, bytes] | None:
         """An awaitable of up to so many bytes, b"" at a hang-up; None where no loop runs."""
 
     def receive_into(self, buffer: memoryview, /) -> Coroutine[Any, Any, int] | None: ...
-    def expire(self) -> None:
-        """End the wait of a receive: it returns what has come until then, or None."""
-
     def input_waiting(self) -> int:
         """The number of bytes that can be received without waiting."""
 
@@ -270,6 +267,9 @@ def open_tty(
 
 def close_tty(fd: int, settings: bytes, exclusive: bool, /) -> tuple[int, ...]:
     """Discard, restore, unlock and close; the errno of each step that has failed."""
+
+def count_input(fd: int, /) -> int:
+    """The bytes that can be read of a descriptor at once."""
 
 # The kernel's serial numbers and structures, from its headers; see penstock.serial._tty.termios2.
 serial_abi: dict[str, Any]

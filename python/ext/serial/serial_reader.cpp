@@ -162,10 +162,6 @@ PySendResult SerialReadObject::advance(bool /*first*/, PyObject* /*value*/,
     stop_waiting(this);
     Ref received;
     const Outcome outcome = attempt(this, received);
-    if (outcome == Outcome::blocked && woken && reader->expired) {
-        *result = Py_NewRef(Py_None);
-        return PYGEN_RETURN;
-    }
     if (outcome == Outcome::blocked && wait_until_readable(this)) {
         *result = Py_NewRef(as_object(waiter));
         return PYGEN_NEXT;
@@ -200,7 +196,6 @@ namespace {
 SerialReadObject* make_read(SerialReaderObject* reader) noexcept {
     auto* read = PyObject_GC_New(SerialReadObject, reader->loop->state->serial_read_type);
     if (read != nullptr) {
-        reader->expired = false;
         read->reader = reinterpret_cast<SerialReaderObject*>(Py_NewRef(as_object(reader)));
         read->waiter = nullptr;
         read->held = nullptr;
@@ -242,15 +237,6 @@ PyObject* receive_into(PyObject* self, PyObject* argument) {
         return nullptr;
     }
     return as_object(read);
-}
-
-PyObject* expire(PyObject* self, PyObject* /*unused*/) {
-    SerialReaderObject* reader = reader_of(self);
-    if (reader->closed_error == nullptr && !reader->loop->closed) {
-        reader->expired = true;
-        wake_all(reader->loop, Direction::read, place_of(reader));
-    }
-    Py_RETURN_NONE;
 }
 
 PyObject* input_waiting(PyObject* self, PyObject* /*unused*/) {
@@ -339,8 +325,6 @@ PyMethodDef reader_methods[] = {
      "An awaitable of up to `size` bytes; b'' at a hang-up. None if its loop does not run here."},
     {"receive_into", &receive_into, METH_O,
      "An awaitable of the number of bytes put into a writable buffer; otherwise as receive()."},
-    {"expire", &expire, METH_NOARGS,
-     "End the wait of a receive: it returns what has come until then, or None."},
     {"input_waiting", &input_waiting, METH_NOARGS,
      "The number of bytes that can be received without waiting."},
     {"exchange", &exchange, METH_VARARGS,

@@ -25,7 +25,6 @@ struct SerialReaderObject {
     int fd;
     unsigned immediate;  ///< successive receives that completed without yielding
     io::TimeSlice slice; ///< since the task has waited or yielded
-    bool expired;        ///< `expire` was called since the last receive began
 
     /// Other tasks run after at most this many receives that found data waiting, and once the task
     /// has run for so many nanoseconds, however few they are.
@@ -55,8 +54,6 @@ bool runs_here(const SerialReaderObject* reader) noexcept;
 /// step, called by the dispatcher: a cancelled receive has read nothing. With data it completes at
 /// once, but it yields first when other work is ready or the limit is reached; a cancellation at
 /// that moment puts the bytes into `unread`.
-///
-/// `SerialReader.expire` ends its wait: the result is None, or the data that has come until then.
 struct SerialReadObject : NativeAwaitable<SerialReadObject> {
     PyObject ob_base;
     SerialReaderObject* reader;     ///< owned, as all that follows

@@ -1,5 +1,5 @@
 // Opening a tty and closing it, each as one call that holds no GIL: for ports that nobody stands in
-// the way of. What fails here leaves nothing behind, and `penstock.serial._tty.device` then does
+// the way of; and the count that an instrument's client asks for before every question. What fails here leaves nothing behind, and `penstock.serial._tty.device` then does
 // the same steps one by one; it knows what to say of each.
 //
 // <asm/termbits.h> and the C library's <termios.h> both define struct termios.
@@ -231,6 +231,18 @@ PyObject* close_tty(PyObject* /*module*/, PyObject* arguments) noexcept {
     return errors.release();
 }
 
+PyObject* count_input(PyObject* /*module*/, PyObject* argument) noexcept {
+    const int fd = PyObject_AsFileDescriptor(argument);
+    int count = 0;
+    if (fd < 0) {
+        return nullptr;
+    }
+    if (::ioctl(fd, FIONREAD, &count) != 0) {
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return PyLong_FromLong(count);
+}
+
 PyMethodDef methods[] = {
     {"open_tty", &open_tty, METH_VARARGS,
      "open_tty(path, input_flags, control_flags, rate, exclusive): (fd, has_wire, settings found, "
@@ -238,6 +250,7 @@ PyMethodDef methods[] = {
     {"close_tty", &close_tty, METH_VARARGS,
      "close_tty(fd, settings, exclusive): discard, restore, unlock and close; the errno of each "
      "step that failed."},
+    {"count_input", &count_input, METH_O, "The bytes that can be read of a descriptor at once."},
     {nullptr, nullptr, 0, nullptr},
 };
 

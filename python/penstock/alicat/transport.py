@@ -143,8 +143,8 @@ class ByteStreamTransport:
             as serial ports do, the client uses it to detect unsolicited bytes before the next
             command. If it has ``send_nowait(data)``, the client uses that too: it sends what needs
             no waiting and returns the number of bytes. If it has ``receive_by(deadline,
-            max_bytes)``, as serial ports do, answers need no cancel scope. If its
-            ``exchanges_natively`` is true, the client asks by its ``exchange_part()``: see
+            max_bytes)``, as serial ports do, answers need no cancel scope. If it has
+            ``exchange_part()``, as serial ports do, the client asks by it: see
             :class:`penstock.serial.SerialPort`.
         label: The name to use in errors.
         baudrate: Bits a second on the wire, if the stream ends in one.
@@ -164,16 +164,10 @@ class ByteStreamTransport:
         self.receive_by: Callable[[float, int], Coroutine[Any, Any, bytes]] | None = getattr(
             stream, "receive_by", None
         )
+        #: ``exchange_part`` of the stream, or None.
+        self.exchange_part: ExchangeCall | None = getattr(stream, "exchange_part", None)
         waiting: Callable[[], int] | None = getattr(stream, "input_waiting", None)
         self.input_waiting: Callable[[], int | None] = waiting or _unknown
-
-    @property
-    def exchange_part(self) -> ExchangeCall | None:
-        """The stream's own exchange, where that is one native call on this event loop."""
-        if not getattr(self._stream, "exchanges_natively", False):
-            return None
-        call: ExchangeCall = getattr(self._stream, "exchange_part")  # noqa: B009 not of every stream
-        return call
 
     @property
     def label(self) -> str:

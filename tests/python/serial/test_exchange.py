@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import math
 import time
+from functools import partial
 from typing import Any
 
 import anyio
@@ -12,6 +14,7 @@ import anyio.lowlevel
 import pytest
 
 from penstock.serial import (
+    RS485Config,
     SerialClosedError,
     SerialConfig,
     SerialDisconnectedError,
@@ -21,6 +24,7 @@ from penstock.serial import (
     open_serial_port,
 )
 from penstock.serial._tty.system_calls import bytes_to_read
+from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
 
 pytestmark = pytest.mark.anyio
@@ -258,9 +262,10 @@ async def test_waiting_bytes_do_not_starve_other_tasks(port: SerialPort, peer: P
     assert turns > 1
 
 
-def test_cancellation_at_the_yield_keeps_the_bytes(peer: PtyPeer) -> None:
+@pytest.mark.parametrize("module", ["penstock", "asyncio"])
+def test_cancellation_at_the_yield_keeps_the_bytes(peer: PtyPeer, module: str) -> None:
     """asyncio's cancel() between a result that is there and the task's next step."""
-    penstock = pytest.importorskip("penstock")
+    run = importlib.import_module(module).run
 
     async def main() -> None:
         async with await open_serial_port(peer.path) as port:
@@ -283,7 +288,33 @@ def test_cancellation_at_the_yield_keeps_the_bytes(peer: PtyPeer) -> None:
                 assert data == b"x\ry"
             assert cancelled
 
-    penstock.run(main())
+    run(main())
+
+
+async def test_cancellation_gives_back_the_pieces_that_have_come(
+    port: SerialPort, peer: PtyPeer
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(port.exchange_part, b"A\r", b"\r", timeout=LONG))
+        await answering(peer, b"A\r", b"A 1", b".5")
+        await until(lambda: bytes_to_read(peer._follower) == 0)
+        tasks.cancel_scope.cancel()
+    assert await port.receive_exactly(5) == b"A 1.5"
+
+
+async def test_a_request_for_a_switched_line_is_left_to_its_sender(
+    peer: PtyPeer, driver: EmulatedDriver
+) -> None:
+    """It takes long, and half a request must not remain when the caller is cancelled."""
+    config = SerialConfig(rs485=RS485Config(software=True))
+    async with await open_serial_port(peer.path, config) as port:
+        part = await port.exchange_part(b"A\r", b"\r", timeout=LONG)
+        assert part is not None
+        assert part.taken == 0
+        assert peer.nothing_sent()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(answering, peer, b"A\r", b"A 1\r")
+            assert (await port.exchange(b"A\r", delimiter=b"\r", timeout=LONG)).data == b"A 1"
 
 
 async def test_reset_input_buffer_drops_what_an_exchange_has_read(

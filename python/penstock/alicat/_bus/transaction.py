@@ -9,7 +9,7 @@ from typing import TypeVar
 from penstock.alicat._bus.outstanding import OutstandingReplies, Row, StrayLine
 from penstock.alicat._bus.replies import Counts, Exchange
 from penstock.alicat._bus.waiting import Waiting
-from penstock.alicat._bus.wire import CHUNK, LOST, Wire
+from penstock.alicat._bus.wire import LOST, Wire
 from penstock.alicat.errors import (
     AlicatConnectionError,
     AlicatParseError,
@@ -21,8 +21,6 @@ from penstock.alicat.errors import (
 __all__ = ["Transactions"]
 
 T = TypeVar("T")
-
-_SENDING_GRACE_S = 1.0
 
 
 class Transactions:
@@ -86,43 +84,28 @@ class Transactions:
         older: AlicatProtocolError | None = None
         if not wire.usable:
             raise wire.lost(None)
-        now = self._waiting.now
         was_in_debt = outstanding.begin(unit, letterless=letterless)
         requested_unix_ns = time_ns()
         requested_ns = monotonic_ns()
         try:
             allowed = timeout + wire.timing.answer(command)
             silence = allowed if gap is None else gap
-            ends_at = now() + allowed
-            part = None
-            if wire.exchange is None:
-                # A port nearly always accepts a command at once. The following work is then done
-                # while the instrument answers.
-                taken = wire.send_nowait(command)
-            else:
-                part = await wire.exchange(command, b"\r", timeout=allowed, max_bytes=CHUNK)
-                assert part is not None  # it was not told to look for strays
-                taken = part.taken
-            if taken < len(command):
-                # The port gets more time than the instrument: a timeout here counts as a lost
-                # connection, and a busy machine may be late for a moment.
-                await wire.put(command[taken:], timeout + _SENDING_GRACE_S)
-                ends_at = now() + allowed
-            line = lines.take(part.data) if part is not None and part.data else None
+            data, ends_at = await wire.ask(command, b"\r", allowed)
+            line = lines.take(data) if data else None
             table_ends_at: float | None = None
             while True:
                 if line is None:
                     line = lines.next_line()
                 while line is None:
-                    chunk = await wire.receive_by(ends_at, CHUNK)
+                    chunk = await wire.receive_within(ends_at - monotonic())
                     if not chunk:
                         break
                     if table_ends_at is not None:
                         # A row may take longer than the silence that ends a table.
-                        ends_at = min(now() + silence, table_ends_at)
+                        ends_at = min(monotonic() + silence, table_ends_at)
                     line = lines.take(chunk)
                     # A line that is never silent must not keep this waiting.
-                    if line is None and now() >= ends_at:
+                    if line is None and monotonic() >= ends_at:
                         break
                 if line is None:
                     break  # too late
@@ -142,13 +125,13 @@ class Transactions:
                     else:
                         older = error
                     self._counts.discarded += 1
-                    if now() >= ends_at:
+                    if monotonic() >= ends_at:
                         break
                     continue
                 if value is Row.ANOTHER:
                     if table_ends_at is None:
-                        table_ends_at = now() + wire.timing.table
-                        ends_at = now() + silence
+                        table_ends_at = monotonic() + wire.timing.table
+                        ends_at = monotonic() + silence
                     continue
                 outstanding.acquit(unit)
                 self._counts.exchanges += 1

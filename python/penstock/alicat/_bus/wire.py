@@ -268,6 +268,33 @@ class Wire:
         if not taken:
             raise self._stalled()
 
+    async def ask(self, command: bytes, delimiter: bytes, seconds: float) -> tuple[bytes, float]:
+        """Send a command; its answer may take ``seconds`` from then on.
+
+        Returns:
+            What has come of the answer, up to the delimiter or the deadline; and the deadline, on
+            the clock of ``time.monotonic()``. A transport that has no exchange of its own returns
+            before anything has come, so that the caller works while the instrument answers.
+
+        Raises:
+            AlicatConnectionError: the line takes no bytes.
+            OSError: the line is lost; or another one of :data:`LOST`.
+        """
+        data = b""
+        ends_at = monotonic() + seconds
+        if self.exchange is None:
+            taken = self.send_nowait(command)
+        else:
+            part = await self.exchange(command, delimiter, timeout=seconds, max_bytes=CHUNK)
+            assert part is not None  # it was not told to look for strays
+            taken, data = part.taken, part.data
+        if taken < len(command):
+            # The port gets more time than the instrument: a timeout here counts as a lost
+            # connection, and a busy machine may be late for a moment.
+            await self.put(command[taken:], seconds + _SENDING_S)
+            ends_at = monotonic() + seconds
+        return data, ends_at
+
     async def drain(self) -> None:
         """Throw away what comes until the line has been silent for the idle time.
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from penstock.alicat._bus.replies import BusStatistics, Counts, Exchange
 from penstock.alicat._bus.scheduler import BusScheduler
 from penstock.alicat._bus.waiting import ANYIO, Waiting
-from penstock.alicat._bus.wire import CHUNK, LOST, Wire, check_seconds, reopened_line, retry_delay
+from penstock.alicat._bus.wire import LOST, Wire, check_seconds, reopened_line, retry_delay
 from penstock.alicat.errors import (
     AlicatConnectionError,
     AlicatError,
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ModbusClient"]
 
-_SENDING_GRACE_S = 1.0
 _LAST_UNIT = 247
 #: Frames on the line behind a serial server are kept apart as at this rate; its own is unknown.
 _SERVERS_RATE = 9600
@@ -269,31 +268,23 @@ class ModbusClient:
     async def _transact(
         self, unit: int, request: Request, pdu: bytes, timeout: float
     ) -> Exchange[tuple[int, ...]]:
-        wire, framing, waiting, counts = self._wire, self._framing, self._waiting, self._counts
+        wire, framing, counts = self._wire, self._framing, self._counts
         frame = framing.frame(unit, pdu)
         self._owed[unit] = monotonic()
         requested_unix_ns = time_ns()
         requested_ns = monotonic_ns()
         try:
-            ends_at = waiting.now() + timeout
-            if wire.exchange is None:
-                await wire.put(frame, timeout + _SENDING_GRACE_S)
-                ends_at = waiting.now() + timeout
-            else:
-                part = await wire.exchange(frame, timeout=timeout, max_bytes=CHUNK)
-                assert part is not None  # it was not told to look for strays
-                if part.taken < len(frame):
-                    await wire.put(frame[part.taken :], timeout + _SENDING_GRACE_S)
-                    ends_at = waiting.now() + timeout
-                framing.feed(part.data)
+            data, ends_at = await wire.ask(frame, b"", timeout)
+            if data:
+                framing.feed(data)
             while True:
                 while (reply := framing.next_reply()) is None:
-                    chunk = await wire.receive_by(ends_at, CHUNK)
+                    chunk = await wire.receive_within(ends_at - monotonic())
                     if not chunk:
                         break
                     framing.feed(chunk)
                     # A line that is never silent must not keep this waiting.
-                    if waiting.now() >= ends_at:
+                    if monotonic() >= ends_at:
                         reply = framing.next_reply()
                         break
                 if reply is None:
@@ -303,7 +294,7 @@ class ModbusClient:
                 wire.last_byte_at = monotonic()
                 if reply.unit != unit:
                     counts.discarded += 1
-                    if waiting.now() >= ends_at:
+                    if monotonic() >= ends_at:
                         break
                     continue
                 try:

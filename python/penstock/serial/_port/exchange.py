@@ -1,7 +1,9 @@
 """A question and its answer as one call: checked, sent, awaited, cut and stamped.
 
 On Penstock's loop, a port that is a plain descriptor does this in the extension: one awaitable,
-whose deadline is a timer of the loop. Elsewhere it is put together from the two halves.
+whose deadline is a timer of the loop. On asyncio's other loops the callback of a lasting
+registration collects the answer, and the task waits once. Elsewhere it is put together from
+receives.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ from typing import NamedTuple, cast
 
 import anyio
 
-from penstock.serial._port.readiness import on_native_loop
-from penstock.serial._port.receive import LARGEST_READ, ReceiveHalf, byte_count
+from penstock._lasting_timer import LastingTimer
+from penstock.serial._port.readiness import Readiness
+from penstock.serial._port.receive import LARGEST_READ, READ_AT_ONCE, ReceiveHalf, byte_count
 from penstock.serial._port.send import SendHalf, as_bytes
 from penstock.serial.exceptions import SerialTimeoutError, UnreadInputError
 
@@ -61,11 +64,6 @@ class ExchangePart(NamedTuple):
 
 class ExchangeOperations(ReceiveHalf, SendHalf):
     """The exchanges of :class:`SerialPort`. No other task sends or receives meanwhile."""
-
-    @property
-    def exchanges_natively(self) -> bool:
-        """Whether an exchange here is one native call: a tty or a socket, on Penstock's loop."""
-        return self._device.is_plain_descriptor and on_native_loop()
 
     async def exchange(
         self,
@@ -186,87 +184,187 @@ class ExchangeOperations(ReceiveHalf, SendHalf):
         if self._receiving or self._sending:
             raise anyio.BusyResourceError("receiving from" if self._receiving else "sending to")
         self._check_usable()
-        reader = self._reader
-        if reader is None or self._kept or self._marking or self._switched_by is not None:
-            return await self._exchange_by_halves(
-                request, delimiter, length, silence, timeout, max_bytes, refuse_strays
-            )
-        pending = reader.exchange(
-            request, delimiter, length, silence, timeout, max_bytes, refuse_strays
-        )
-        if pending is None:  # the port has moved to another loop
-            self._waiting_room()
-            return await self._exchange_by_halves(
-                request, delimiter, length, silence, timeout, max_bytes, refuse_strays
-            )
-        self._receiving = self._sending = True
-        resets = self._resets
-        try:
-            part = await pending
-        except BaseException as exc:
-            self._end_native(exc, resets)
-        finally:
-            self._receiving = self._sending = False
-        return None if part is None else ExchangePart._make(part)
-
-    async def _exchange_by_halves(
-        self,
-        request: bytes,
-        delimiter: bytes,
-        length: int,
-        silence: float,
-        timeout: float,
-        max_bytes: int,
-        refuse_strays: bool,
-    ) -> ExchangePart | None:
+        in_pieces = self._kept or self._marking or self._switched_by is not None
+        readiness: Readiness | None = None
+        if not in_pieces:
+            if self._reader is None:
+                readiness = self._waiting_room()
+            while (reader := self._reader) is not None:
+                pending = reader.exchange(
+                    request, delimiter, length, silence, timeout, max_bytes, refuse_strays
+                )
+                if pending is None:  # the port has moved to another loop
+                    readiness = self._waiting_room()
+                    continue
+                self._receiving = self._sending = True
+                resets = self._resets
+                try:
+                    part = await pending
+                except BaseException as exc:
+                    self._end_native(exc, resets)
+                finally:
+                    self._receiving = self._sending = False
+                return None if part is None else ExchangePart._make(part)
         if refuse_strays and self.input_waiting():
             return None
-        taken = 0
-        if request:
-            if self._switched_by is not None:
-                await self.send(request)
-                taken = len(request)
-            else:
-                taken = self.send_nowait(request)
-                if taken < len(request):
-                    return ExchangePart(b"", -1, taken, monotonic_ns(), 0, 0)
-                self.expect_answer()
+        taken = self.send_nowait(request) if request else 0
         sent_ns = monotonic_ns()
-        until = anyio.current_time() + timeout
-        got = bytearray()
-        first = last = 0
-        end = -1
-        most = length or max_bytes
+        if taken < len(request):
+            return ExchangePart(b"", -1, taken, sent_ns, 0, 0)
+        timer = readiness.deadline if readiness is not None else None
+        if timer is None or readiness is None or not self._device.is_plain_descriptor:
+            answer = _Answer(delimiter, length, silence, max_bytes)
+            await self._receive_answer(answer, anyio.current_time() + timeout)
+        else:
+            answer = _AnswerOfDescriptor(self, delimiter, length, silence, max_bytes, timer)
+            until = timer.loop.time() + timeout
+            await self._wait_for_answer(readiness, answer, until, bool(request))
+        return ExchangePart(answer.got, answer.end, taken, sent_ns, answer.first, answer.last)
+
+    async def _wait_for_answer(
+        self, readiness: Readiness, answer: _AnswerOfDescriptor, until: float, answer_is_due: bool
+    ) -> None:
+        """Let the loop's callback collect the answer, in one wait for all its pieces."""
+        self._receiving = self._sending = True
+        timer = answer.timer
+        answer.until = until
+        timer.set(until)
+        try:
+            if not answer_is_due and answer.has_come():
+                await self._yield()
+            elif answer_is_due or timer.loop.time() < until:
+                await readiness.read(answer, _keep_nothing)
+                if self._resets == answer.resets:
+                    answer.fall_silent(timer.loop.time() < until)
+                else:
+                    answer.forget()
+        except BaseException as exc:
+            if self._resets == answer.resets:
+                self._give_back(answer.got)
+            if isinstance(exc, anyio.ClosedResourceError):
+                self._fail_closed(exc)
+            if isinstance(exc, OSError):
+                self._fail(exc)
+            raise
+        finally:
+            timer.off()
+            self._receiving = self._sending = False
+
+    async def _receive_answer(self, answer: _Answer, until: float) -> None:
+        """Put the answer together from receives, where there is no callback to collect it."""
+        self.expect_answer()
         deadline = until
         resets = self._resets
         try:
-            while end < 0 and len(got) < most:
-                chunk = await self.receive_by(deadline, most - len(got))
+            while answer.goes_on():
+                chunk = await self.receive_by(deadline, answer.missing())
                 if not chunk:
+                    answer.fall_silent(deadline < until)
                     break
-                last = monotonic_ns()
-                first = first or last
                 if resets != self._resets:
-                    got.clear()
-                    first, resets = last, self._resets
-                searched = max(0, len(got) - len(delimiter) + 1)
-                got += chunk
-                if delimiter:
-                    found = got.find(delimiter, searched)
-                    end = found + len(delimiter) if found >= 0 else -1
-                elif length:
-                    end = length if len(got) >= length else -1
-                elif silence:
-                    deadline = min(anyio.current_time() + silence, until)
-                else:
-                    end = len(got)
+                    answer.forget()
+                    resets = self._resets
+                answer.take(chunk)
+                if answer.silence:
+                    deadline = min(anyio.current_time() + answer.silence, until)
         except BaseException:
             if resets == self._resets:
-                self._give_back(bytes(got))
+                self._give_back(answer.got)
             raise
-        if silence and got and end < 0 and len(got) < most and deadline < until:
-            end = len(got)
-        return ExchangePart(bytes(got), end, taken, sent_ns, first, last)
+
+
+class _Answer:
+    """What has come of an answer, and where it ends."""
+
+    __slots__ = ("delimiter", "end", "first", "got", "last", "length", "most", "silence")
+
+    def __init__(self, delimiter: bytes, length: int, silence: float, max_bytes: int) -> None:
+        self.delimiter = delimiter
+        self.length = length
+        self.silence = 0.0 if delimiter or length else silence
+        self.most = length or max_bytes
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: the input was discarded."""
+        self.got = b""
+        self.end = -1
+        self.first = self.last = 0
+
+    def goes_on(self) -> bool:
+        """Return whether more is to be received."""
+        return self.end < 0 and len(self.got) < self.most
+
+    def missing(self) -> int:
+        """Return how many bytes may still come."""
+        return self.most - len(self.got)
+
+    def take(self, chunk: bytes) -> None:
+        """Add received bytes."""
+        self.last = monotonic_ns()
+        self.first = self.first or self.last
+        before = len(self.got)
+        self.got = got = self.got + chunk if before else chunk
+        if self.delimiter:
+            found = got.find(self.delimiter, max(0, before - len(self.delimiter) + 1))
+            self.end = found + len(self.delimiter) if found >= 0 else -1
+        elif self.length:
+            self.end = self.length if len(got) >= self.length else -1
+        elif not self.silence:
+            self.end = len(got)
+
+    def fall_silent(self, before_the_deadline: bool) -> None:
+        """Note that nothing more has come, before the deadline of the whole answer or at it."""
+        if self.silence and self.got and before_the_deadline and self.goes_on():
+            self.end = len(self.got)
+
+
+class _AnswerOfDescriptor(_Answer):
+    """An answer that the loop's callback reads from a descriptor, until it has all of it."""
+
+    __slots__ = ("port", "resets", "timer", "until")
+
+    def __init__(
+        self,
+        port: ExchangeOperations,
+        delimiter: bytes,
+        length: int,
+        silence: float,
+        max_bytes: int,
+        timer: LastingTimer,
+    ) -> None:
+        super().__init__(delimiter, length, silence, max_bytes)
+        self.port = port
+        self.resets = port._resets
+        self.timer = timer
+        self.until = math.inf
+
+    def __call__(self) -> bool:
+        """Read, and return True once the answer is there; else raise BlockingIOError."""
+        port = self.port
+        if self.resets != port._resets:
+            self.resets = port._resets
+            self.forget()
+        chunk = port._read(min(self.missing(), READ_AT_ONCE))
+        if not chunk:
+            port._fail_disconnected()
+        self.take(chunk)
+        if self.goes_on():
+            if self.silence:
+                self.timer.set(min(self.timer.loop.time() + self.silence, self.until))
+            raise BlockingIOError
+        return True
+
+    def has_come(self) -> bool:
+        """Return whether the answer is there already."""
+        try:
+            return self()
+        except BlockingIOError:
+            return False
+
+
+def _keep_nothing(result: object) -> None:
+    """Do nothing: what has come is in the answer, not in the result of its last reading."""
 
 
 def _check_seconds(name: str, value: object) -> None:

@@ -34,7 +34,7 @@ from penstock.serial.exceptions import UnsupportedAsyncBackendError
 if TYPE_CHECKING:
     from penstock._core import SerialReader
 
-__all__ = ["Readiness", "native_reader", "on_native_loop", "readiness_for"]
+__all__ = ["Readiness", "native_reader", "readiness_for"]
 
 T = TypeVar("T")
 
@@ -48,9 +48,6 @@ class Readiness(Protocol):
 
     def is_current(self) -> bool:
         """Return whether this object belongs to the running event loop."""
-
-    def expire_by(self, reader: SerialReader) -> None:
-        """Let the deadline end the waits of ``reader``, which receives instead of this object."""
 
     async def read(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T | None:
         """Return ``attempt``'s result once it no longer raises BlockingIOError.
@@ -94,12 +91,6 @@ def native_reader(fd: int) -> SerialReader | None:
     return core.SerialReader(loop, fd) if isinstance(loop, core.LoopCore) else None
 
 
-def on_native_loop() -> bool:
-    """Return whether the running event loop is Penstock's."""
-    core: Any = sys.modules.get("penstock._core")
-    return core is not None and isinstance(_running_loop(), core.LoopCore)
-
-
 class AsyncioReadiness:
     """A lasting registration with an asyncio loop. Belongs to the loop's thread."""
 
@@ -118,9 +109,6 @@ class AsyncioReadiness:
 
     def is_current(self) -> bool:
         return asyncio.get_running_loop() is self._loop
-
-    def expire_by(self, reader: SerialReader) -> None:
-        self.deadline = LastingTimer(self._loop, reader.expire)
 
     async def read(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T | None:
         if not self._registered:
@@ -250,9 +238,6 @@ class AnyioReadiness:
 
     def is_current(self) -> bool:
         return True
-
-    def expire_by(self, reader: SerialReader) -> None:
-        """Never called: the reader is of an asyncio loop."""
 
     async def read(self, attempt: Callable[[], T], keep: Callable[[T], None]) -> T | None:
         while True:

@@ -13,13 +13,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import anyio
 
 from penstock.serial._port.state import PortState
 from penstock.serial.config import SerialConfig
 from penstock.serial.exceptions import UnsupportedConfigurationError, closed_error
+
+if TYPE_CHECKING:
+    from penstock._core import SerialReader
 
 _MARK = re.compile(rb"\xff(?:\xff|\x00.|\Z|\x00\Z|.)", re.DOTALL)
 
@@ -134,12 +137,29 @@ class ReceiveHalf(PortState):
         if self._receiving:
             raise anyio.BusyResourceError("receiving from")
         self._receiving = True
-        timer.set(deadline)
         try:
+            if self._reader is not None and not self._kept:
+                return await self._receive_natively(
+                    self._reader, deadline - timer.loop.time(), max_bytes
+                )
+            timer.set(deadline)
             return await self._receive_raw(max_bytes)
         finally:
             timer.off()
             self._receiving = False
+
+    async def _receive_natively(
+        self, reader: SerialReader, seconds: float, max_bytes: int
+    ) -> bytes:
+        pending = reader.exchange(b"", b"", 0, 0.0, seconds, max_bytes, False)
+        assert pending is not None  # the reader is that of the running loop
+        resets = self._resets
+        try:
+            part = await pending
+        except BaseException as exc:
+            self._end_native(exc, resets)
+        assert part is not None  # it was not told to look for strays
+        return part[0]
 
     async def receive_into(self, buffer: bytearray | memoryview) -> int:
         """Receive into ``buffer`` and return the count, 1 to its length; else as :meth:`receive`.
@@ -321,8 +341,6 @@ class ReceiveHalf(PortState):
             received = await pending
         except BaseException as exc:
             self._end_native(exc, resets)
-        if received is None:
-            return b""
         if not received:
             self._fail_disconnected()
         return received

@@ -140,11 +140,9 @@ class PortState(PortFacts):
             self._yield = readiness.checkpoint
             if self._device.is_plain_descriptor:
                 self._reader = reader = native_reader(fd)
-                if reader is not None:
-                    readiness.expire_by(reader)
-                    # A socket's count also tells that the connection has ended.
-                    if isinstance(self._device, TtyDevice):
-                        self._count_waiting = reader.input_waiting
+                # A socket's count also tells that the connection has ended.
+                if reader is not None and isinstance(self._device, TtyDevice):
+                    self._count_waiting = reader.input_waiting
         return readiness
 
     def expect_answer(self) -> None:

@@ -149,6 +149,8 @@ def set_settings(fd: int, settings: bytes) -> None:
 
 def bytes_to_read(fd: int) -> int:
     """Bytes in the driver's input buffer."""
+    if _native_count is not None and not _drivers:
+        return _native_count(fd)
     return _get_int(fd, termios.FIONREAD)
 
 
@@ -238,6 +240,8 @@ def set_rs485(fd: int, words: tuple[int, ...]) -> None:
 OpenTty: TypeAlias = tuple[int, bool, bytes, bytes, bytes]
 """A descriptor, whether it has a wire, and the settings: found, asked for, answered."""
 
+_native_count: Callable[[int], int] | None
+
 native_open: Callable[[str, int, int, int, bool], OpenTty | None] | None
 """Opens, locks and configures a tty; None without the extension.
 
@@ -251,10 +255,11 @@ and another program holds it too, unlocks. Returns the errno of each step that h
 try:
     from penstock._core import IoctlThread
     from penstock._core import close_tty as native_close
+    from penstock._core import count_input as _native_count
     from penstock._core import open_tty as native_open
 except ImportError:
     _has_native = False
-    native_open = native_close = None
+    native_open = native_close = _native_count = None
 else:
     _has_native = True
 

@@ -96,9 +96,6 @@ class _BlockingReadiness:
         self.checkpoint: Callable[[], Awaitable[None]] = _no_checkpoint
         self.deadline: LastingTimer | None = None
 
-    def expire_by(self, reader: object) -> None:
-        """Never called: the reader is of an event loop."""
-
     def is_current(self) -> bool:
         return True
 
