@@ -1,6 +1,7 @@
 // Opening a tty and closing it, each as one call that holds no GIL: for ports that nobody stands in
-// the way of; and the count that an instrument's client asks for before every question. What fails here leaves nothing behind, and `penstock.serial._tty.device` then does
-// the same steps one by one; it knows what to say of each.
+// the way of. And the count that an instrument's client asks for before every question.
+// What fails here leaves nothing behind, and `penstock.serial._tty.device` then does the same steps
+// one by one; it knows what to say of each.
 //
 // <asm/termbits.h> and the C library's <termios.h> both define struct termios.
 
