@@ -33,9 +33,9 @@ io::CachedRead copy_cached(BinaryFileObject* file, char* target, Py_ssize_t size
     return read;
 }
 
-/// Reads up to `size` bytes at the position into a new object. Null, without an exception, if the
-/// page cache has only a part.
-Ref read_cached(BinaryFileObject* file, Py_ssize_t size) noexcept {
+} // namespace
+
+Ref read_cached_at(BinaryFileObject* file, Py_ssize_t size, long long offset) noexcept {
     if (size > max_cached_file) {
         return Ref();
     }
@@ -44,7 +44,7 @@ Ref read_cached(BinaryFileObject* file, Py_ssize_t size) noexcept {
         PyErr_Clear();
         return Ref();
     }
-    const io::CachedRead read = copy_cached(file, PyBytes_AS_STRING(data), size, file->position);
+    const io::CachedRead read = copy_cached(file, PyBytes_AS_STRING(data), size, offset);
     if (!read.complete) {
         Py_DECREF(data);
         return Ref();
@@ -56,14 +56,13 @@ Ref read_cached(BinaryFileObject* file, Py_ssize_t size) noexcept {
     return Ref(data);
 }
 
-} // namespace
-
 bool fill_from_cache(BinaryFileObject* file, Py_ssize_t size) noexcept {
     if (file->buffer_size == 0 || !reads_from_cache(file)) {
         return false;
     }
-    Ref data = read_cached(
-        file, static_cast<Py_ssize_t>(std::max<long long>(size, file->next_read_ahead)));
+    Ref data = read_cached_at(
+        file, static_cast<Py_ssize_t>(std::max<long long>(size, file->next_read_ahead)),
+        file->position);
     if (!data) {
         return false;
     }
@@ -113,7 +112,7 @@ AtOnce read_past_buffer(BinaryFileObject* file, Py_ssize_t size, PyObject** resu
     if (!reads_from_cache(file)) {
         return AtOnce::slow;
     }
-    Ref data = read_cached(file, size);
+    Ref data = read_cached_at(file, size, file->position);
     if (!data) {
         return AtOnce::slow;
     }
@@ -140,7 +139,7 @@ AtOnce read_rest_from_cache(BinaryFileObject* file, long long most, PyObject** r
     if (left > most) {
         return AtOnce::slow;
     }
-    Ref data = read_cached(file, static_cast<Py_ssize_t>(left) + 1);
+    Ref data = read_cached_at(file, static_cast<Py_ssize_t>(left) + 1, file->position);
     if (!data || PyBytes_GET_SIZE(data.get()) > left) {
         return AtOnce::slow;
     }

@@ -29,6 +29,10 @@ inline bool reads_from_cache(const BinaryFileObject* file) noexcept {
            direct_engine(file) != nullptr;
 }
 
+/// Reads up to `size` bytes at `offset` into a new object, of a file that `reads_from_cache`. Null,
+/// without an exception, if the page cache has only a part, and for every error.
+Ref read_cached_at(BinaryFileObject* file, Py_ssize_t size, long long offset) noexcept;
+
 /// Reads ahead from the position on, at least `size` bytes unless the file ends before, if the page
 /// cache has them. False if not, or for an unbuffered file; nothing has changed then.
 bool fill_from_cache(BinaryFileObject* file, Py_ssize_t size) noexcept;

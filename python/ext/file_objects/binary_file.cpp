@@ -3,6 +3,7 @@
 #include "file_objects/binary_buffer.hpp"
 #include "file_objects/file_classes.hpp"
 #include "file_objects/file_types.hpp"
+#include "file_objects/positioned_reads.hpp"
 #include "files/file_submission.hpp"
 
 #include "awaitable/ready_value.hpp"
@@ -475,6 +476,8 @@ PyMethodDef binary_methods[] = {
     {"peek", as_function(&call_with_option<peek_method, size_name>), METH_FASTCALL | METH_KEYWORDS,
      "peek($self, size=0)\n--\n\n"
      "Return the buffered data, reading once if there are none; the position stays."},
+    {"pread", as_function(&call_pread), METH_FASTCALL | METH_KEYWORDS, pread_doc},
+    {"pread_many", as_function(&call_pread_many), METH_FASTCALL | METH_KEYWORDS, pread_many_doc},
     {"close", &call_without<close_method>, METH_NOARGS,
      "close($self)\n--\n\n"
      "Flush and close; waits for the operations in flight. Does nothing the second time.\n\n"

@@ -112,7 +112,7 @@ PySendResult FileStepObject::advance(bool /*first*/, PyObject* value, PyObject**
         PySendResult step = PYGEN_NEXT;
         switch (phase) {
         case Phase::begun:
-            if (file->turn_taken) {
+            if (method->uses_turn && file->turn_taken) {
                 const bool waits =
                     method->takes_turn
                         ? begin_delegate(Phase::queued, wait_for_turn(file))
@@ -122,7 +122,7 @@ PySendResult FileStepObject::advance(bool /*first*/, PyObject* value, PyObject**
                 }
                 break;
             }
-            file->turn_taken = true;
+            file->turn_taken = file->turn_taken || method->uses_turn;
             [[fallthrough]];
         case Phase::queued:
             phase = Phase::has_turn;
@@ -154,7 +154,8 @@ void FileStepObject::release() noexcept {
     if (file == nullptr) {
         return;
     }
-    const bool has_turn = phase == Phase::has_turn || phase == Phase::yielding;
+    const bool has_turn =
+        method->uses_turn && (phase == Phase::has_turn || phase == Phase::yielding);
     phase = Phase::begun;
     Py_CLEAR(delegate);
     if (has_turn) {

@@ -29,6 +29,9 @@ struct FileMethod {
 
     /// Whether the coroutine method takes the argument; None stands for none.
     bool takes_argument = true;
+
+    /// False: the turn is neither needed nor taken; any number of such calls may be in flight.
+    bool uses_turn = true;
 };
 
 /// The call of a file's method: a coroutine, which begins when it is awaited.

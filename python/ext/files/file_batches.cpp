@@ -115,8 +115,12 @@ PyObject* engine_read_many_cached(PyObject* /*self*/, PyObject* const* values,
     if (!offsets) {
         return nullptr;
     }
+    return read_many_cached(fd, size, offsets.get());
+}
+
+PyObject* read_many_cached(int fd, Py_ssize_t size, PyObject* offsets) noexcept {
     try {
-        return read_many(fd, size, offsets.get());
+        return read_many(fd, size, offsets);
     } catch (const std::bad_alloc&) {
         return PyErr_NoMemory();
     }

@@ -11,4 +11,7 @@ namespace penstock::python {
 PyObject* engine_read_many_cached(PyObject* self, PyObject* const* values,
                                   Py_ssize_t count) noexcept;
 
+/// The same for a list or tuple of offsets; null with an exception set.
+PyObject* read_many_cached(int fd, Py_ssize_t size, PyObject* offsets) noexcept;
+
 } // namespace penstock::python

@@ -63,6 +63,74 @@ async def test_a_call_that_is_not_awaited_does_nothing(path: Path, mode: str, na
         assert await file.tell() == 0
 
 
+async def test_a_read_at_an_offset_that_is_not_awaited_does_nothing(path: Path) -> None:
+    async with files.open(path, "rb") as file:
+        for name, call in (
+            ("pread", file.pread(2, 0)),
+            ("pread_many", file.pread_many(2, [0])),
+        ):
+            step: Any = call
+            assert asyncio.iscoroutine(step)
+            assert step.__qualname__ == f"BinaryFile.{name}"
+            step.close()
+            with pytest.raises(RuntimeError, match="already awaited"):
+                await step
+
+
+async def test_the_arguments_of_a_read_at_an_offset(path: Path) -> None:
+    async with files.open(path, "rb") as file:
+        assert await file.pread(size=4, offset=5) == await file.pread(4, offset=5) == b"0001"
+        assert await file.pread_many(4, offsets=(0, 5)) == [b"0000", b"0001"]
+        assert await file.pread(0, 7) == b""
+        untyped: Any = file
+        for wrong in (
+            lambda: untyped.pread(4),
+            lambda: untyped.pread(4, 0, 0),
+            lambda: untyped.pread(4, size=4),
+            lambda: untyped.pread(4, place=4),
+            lambda: untyped.pread_many(4),
+            lambda: untyped.pread(4, 1.5),
+            lambda: untyped.pread("4", 0),
+            lambda: untyped.pread_many(4, 7),
+            lambda: untyped.pread_many(4, [0, "1"]),
+        ):
+            with pytest.raises(TypeError):
+                await wrong()
+        with pytest.raises(ValueError, match="negative"):
+            await file.pread(1, -1)
+        with pytest.raises(ValueError, match="cannot read -2 bytes"):
+            await file.pread(-2, 0)
+        for place in (1 << 63, -(1 << 64)):
+            with pytest.raises((OverflowError, ValueError)):
+                await file.pread(1, place)
+    with pytest.raises(ValueError, match="closed"):
+        await file.pread(1, 0)
+
+
+async def test_a_read_at_an_offset_needs_no_turn_and_gives_up_none(path: Path) -> None:
+    async with files.open(path, "r+b") as file:
+        other = asyncio.ensure_future(file.truncate(10))
+        await asyncio.sleep(0)  # it is in flight, and has the turn
+        for call, expected in (
+            (file.pread(4, 0), b"0000"),
+            (file.pread_many(4, [0, 5]), [b"0000", b"0001"]),
+        ):
+            found: Any = None
+            step: Any = call
+            for _ in range(2):  # the first may yield to other tasks
+                try:
+                    step.send(None)
+                except StopIteration as result:
+                    found = result.value
+                    break
+            assert found == expected
+        waits: Any = file.tell()
+        waits.send(None)
+        waits.close()
+        assert not other.done()
+        assert await other == 10
+
+
 @pytest.mark.parametrize("mode", ["rb", "r"])
 async def test_a_wrong_argument_is_an_error_when_it_is_awaited(path: Path, mode: str) -> None:
     async with files.open(path, mode) as file:

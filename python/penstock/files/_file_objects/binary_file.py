@@ -183,18 +183,14 @@ class BinaryFile(DescriptorFile):
         finally:
             self._end_turn()
 
-    def pread(self, size: int, offset: int) -> Awaitable[bytes]:
-        """Read ``size`` bytes at ``offset``, without position, turns and read-ahead.
-
-        The result is shorter only at the end of the file. Any number of them may be in flight.
-        """
-        if self._fd < 0 or not self._readable:
-            self._check_readable()
+    async def _pread_slowly(self, request: tuple[int, int]) -> bytes:
+        size, offset = request
+        self._check_readable()
         if offset < 0:
             raise ValueError(f"offset {offset} is negative")
         if self._unwritten_size:
-            return self._after_flush(self._backend.read, size, offset)
-        return self._backend.read(self._fd, size, offset, self._alignment)
+            await self.flush()
+        return await self._backend.read(self._fd, size, offset, self._alignment)
 
     def pread_into(self, buffer: WriteableBuffer, offset: int) -> Awaitable[int]:
         """Read at ``offset`` into a buffer until it is full or the file ends; returns the count.
@@ -209,17 +205,10 @@ class BinaryFile(DescriptorFile):
             return self._after_flush(self._backend.read_into, buffer, offset)
         return self._backend.read_into(self._fd, buffer, offset, self._alignment)
 
-    async def pread_many(self, size: int, offsets: Iterable[int]) -> list[bytes]:
-        """Read ``size`` bytes at each offset; returns the results in their order.
-
-        One call for many reads: what the page cache has is copied at once, the rest is read with 64
-        requests in flight. A result is shorter only at the end of the file.
-
-        Cancellation: abandons the reads that are in flight.
-        """
-        if self._fd < 0 or not self._readable or not self._seekable:
-            self._check_readable()
-            self._check_seekable()
+    async def _pread_many_slowly(self, request: tuple[int, Iterable[int]]) -> list[bytes]:
+        size, offsets = request
+        self._check_readable()
+        self._check_seekable()
         wanted = offsets if isinstance(offsets, (list, tuple)) else list(offsets)
         if size < 0:
             raise ValueError(f"size {size} is negative")
