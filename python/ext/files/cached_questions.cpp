@@ -73,18 +73,22 @@ PyObject* none_unless_raised() noexcept {
     return PyErr_Occurred() == nullptr ? Py_NewRef(Py_None) : nullptr;
 }
 
-/// The arguments are (path, follow_symlinks). Returns 0 if there is no such file, otherwise what
-/// `answer` says of the file: -1 if it would have to wait. -1 also for other errors, and with an
-/// exception set.
+/// False, with an exception set, for another number of arguments.
+bool check_count(Py_ssize_t count, Py_ssize_t expected) noexcept {
+    if (count == expected) {
+        return true;
+    }
+    PyErr_Format(PyExc_TypeError, "takes %zd arguments, not %zd", expected, count);
+    return false;
+}
+
+/// Returns 0 if there is no such file, otherwise what `answer` says of the file: -1 if it would
+/// have to wait. -1 also for other errors, for a descriptor, and with an exception set.
 template <typename Answer>
-int ask_cache(PyObject* self, PyObject* const* values, Py_ssize_t count, Answer answer) noexcept {
+int ask_cache(PyObject* self, PyObject* asked, PyObject* follow_symlinks, Answer answer) noexcept {
     auto* engine = reinterpret_cast<FileEngineObject*>(self);
     PyObject* encoded = nullptr;
-    if (count != 2) {
-        PyErr_Format(PyExc_TypeError, "takes a path and follow_symlinks, not %zd arguments", count);
-        return -1;
-    }
-    if (PyUnicode_FSConverter(values[0], static_cast<void*>(&encoded)) == 0) {
+    if (PyLong_Check(asked) || PyUnicode_FSConverter(asked, static_cast<void*>(&encoded)) == 0) {
         return -1;
     }
     const Ref path(encoded);
@@ -92,7 +96,7 @@ int ask_cache(PyObject* self, PyObject* const* values, Py_ssize_t count, Answer 
     if (!check_open(engine) || engine->loop == nullptr || !may_answer(engine)) {
         return -1;
     }
-    const int follow = values[1] != Py_False ? 0 : O_NOFOLLOW;
+    const int follow = follow_symlinks != Py_False ? 0 : O_NOFOLLOW;
     const OwnedDescriptor found(
         io::open_from_cache(PyBytes_AS_STRING(path.get()), O_PATH | O_CLOEXEC | follow));
     if (found.get() < 0) {
@@ -101,10 +105,13 @@ int ask_cache(PyObject* self, PyObject* const* values, Py_ssize_t count, Answer 
     return answer(found);
 }
 
-/// The status of a file, without an operation. The arguments are those of `ask_cache`.
+/// The arguments are (path, follow_symlinks).
 PyObject* status_of(PyObject* self, PyObject* const* values, Py_ssize_t count) noexcept {
+    if (!check_count(count, 2)) {
+        return nullptr;
+    }
     struct statx status = {};
-    const int found = ask_cache(self, values, count, [&](const OwnedDescriptor& file) {
+    const int found = ask_cache(self, values[0], values[1], [&](const OwnedDescriptor& file) {
         return read_local_status(file.get(), status) ? 1 : -1;
     });
     if (found > 0) {
@@ -113,8 +120,52 @@ PyObject* status_of(PyObject* self, PyObject* const* values, Py_ssize_t count) n
     return none_unless_raised();
 }
 
+/// The mode, or 0 without a file; what `ask_cache` says otherwise.
+int ask_mode(PyObject* self, PyObject* path, PyObject* follow_symlinks) noexcept {
+    return ask_cache(self, path, follow_symlinks, [](const OwnedDescriptor& found) {
+        struct statx status = {};
+        return read_local_status(found.get(), status) ? static_cast<int>(status.stx_mode) : -1;
+    });
+}
+
+/// The arguments are (path, follow_symlinks).
+PyObject* mode_of(PyObject* self, PyObject* const* values, Py_ssize_t count) noexcept {
+    if (!check_count(count, 2)) {
+        return nullptr;
+    }
+    const int mode = ask_mode(self, values[0], values[1]);
+    return mode >= 0 ? PyLong_FromLong(mode) : none_unless_raised();
+}
+
+/// The arguments are (path, kind, follow_symlinks), where the kind is one of S_IFMT.
+PyObject* is_of_kind(PyObject* self, PyObject* const* values, Py_ssize_t count) noexcept {
+    if (!check_count(count, 3)) {
+        return nullptr;
+    }
+    const int kind = static_cast<int>(PyLong_AsLong(values[1]));
+    if (kind == -1 && PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    const int mode = ask_mode(self, values[0], values[2]);
+    return mode >= 0 ? PyBool_FromLong(static_cast<int>((mode & S_IFMT) == kind))
+                     : none_unless_raised();
+}
+
+/// The arguments are (path, follow_symlinks).
+PyObject* exists(PyObject* self, PyObject* const* values, Py_ssize_t count) noexcept {
+    if (!check_count(count, 2)) {
+        return nullptr;
+    }
+    const int answer =
+        ask_cache(self, values[0], values[1], [](const OwnedDescriptor& /*unused*/) { return 1; });
+    return answer >= 0 ? PyBool_FromLong(answer) : none_unless_raised();
+}
+
 PyObject* access_now(PyObject* self, PyObject* const* values, Py_ssize_t count) noexcept {
     auto* engine = reinterpret_cast<FileEngineObject*>(self);
+    if (count != 0 && PyLong_Check(values[0])) {
+        Py_RETURN_NONE; // a descriptor
+    }
     if (!check_open(engine)) {
         return nullptr;
     }
@@ -139,9 +190,11 @@ PyMethodDef functions[] = {
      "The engine of the running loop of asyncio, or None if it has none yet."},
     {"access_now", as_function(&ask_running<&access_now>), METH_FASTCALL,
      "access_now(path, mode) -> bool, or None: ask the loop's engine."},
-    {"exists_now", as_function(&ask_running<&engine_exists_cached>), METH_FASTCALL,
+    {"exists_now", as_function(&ask_running<&exists>), METH_FASTCALL,
      "exists_now(path, follow_symlinks) -> bool, or None: ask the loop's engine."},
-    {"mode_now", as_function(&ask_running<&engine_mode_cached>), METH_FASTCALL,
+    {"is_of_kind_now", as_function(&ask_running<&is_of_kind>), METH_FASTCALL,
+     "is_of_kind_now(path, kind, follow_symlinks) -> bool, or None: ask the loop's engine."},
+    {"mode_now", as_function(&ask_running<&mode_of>), METH_FASTCALL,
      "mode_now(path, follow_symlinks) -> int, 0 without a file, or None: ask the loop's engine."},
     {"stat_now", as_function(&ask_running<&status_of>), METH_FASTCALL,
      "stat_now(path, follow_symlinks) -> os.stat_result, or None: ask the loop's engine."},
@@ -149,20 +202,6 @@ PyMethodDef functions[] = {
 };
 
 } // namespace
-
-PyObject* engine_mode_cached(PyObject* self, PyObject* const* values, Py_ssize_t count) noexcept {
-    const int mode = ask_cache(self, values, count, [](const OwnedDescriptor& found) {
-        struct statx status = {};
-        return read_local_status(found.get(), status) ? static_cast<int>(status.stx_mode) : -1;
-    });
-    return mode >= 0 ? PyLong_FromLong(mode) : none_unless_raised();
-}
-
-PyObject* engine_exists_cached(PyObject* self, PyObject* const* values, Py_ssize_t count) noexcept {
-    const int answer =
-        ask_cache(self, values, count, [](const OwnedDescriptor& /*unused*/) { return 1; });
-    return answer >= 0 ? PyBool_FromLong(answer) : none_unless_raised();
-}
 
 PyObject* engine_access_cached(PyObject* /*self*/, PyObject* const* values,
                                Py_ssize_t count) noexcept {

@@ -440,11 +440,6 @@ PyMethodDef file_engine_methods[] = {
      "read_many_cached(fd, size, offsets) -> list; a tuple with None where a read would wait."},
     {"access_cached", as_function(&engine_access_cached), METH_FASTCALL,
      "access_cached(path, mode) -> bool, or None if it would have to wait."},
-    {"mode_cached", as_function(&engine_mode_cached), METH_FASTCALL,
-     "mode_cached(path, follow_symlinks) -> int, 0 without a file, or None if it would have to "
-     "wait."},
-    {"exists_cached", as_function(&engine_exists_cached), METH_FASTCALL,
-     "exists_cached(path, follow_symlinks) -> bool, or None if it would have to wait."},
     {"call", &engine_call, METH_O, "Call a function on a worker thread; returns its result."},
     {"yield_now", &engine_yield_now, METH_NOARGS, "yield_now(): yield to other tasks."},
     {"should_yield", &engine_should_yield, METH_O,

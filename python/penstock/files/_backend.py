@@ -165,16 +165,6 @@ class FileBackend(Protocol):
     def access_cached(self, path: StrOrBytesPath, mode: int, /) -> bool | None:
         """Return what ``os.access`` does, now; None if that would have to wait."""
 
-    def mode_cached(self, path: StrOrBytesPath, follow_symlinks: bool, /) -> int | None:
-        """Return the mode of a file, now; 0 if there is none.
-
-        None if that would have to wait, if the task should yield, and for other errors: then
-        ``stat`` tells.
-        """
-
-    def exists_cached(self, path: StrOrBytesPath, follow_symlinks: bool, /) -> bool | None:
-        """Whether there is a file, as :meth:`mode_cached`."""
-
     def call(self, function: Callable[[], T], /) -> Operation[T]:
         """Call a Python function on a worker thread; returns or raises what it does."""
 

@@ -51,7 +51,7 @@ async def access(
         follow_symlinks: as of ``os.access``.
     """
     simple = dir_fd is None and not effective_ids and follow_symlinks
-    if simple and not isinstance(path, int):
+    if simple:
         answer = access_now(path, mode)
         if answer is not None:
             return answer
@@ -117,7 +117,7 @@ async def stat_many(
     found: list[os.stat_result | None] = []
     unknown: list[tuple[int, StrOrBytesPath]] = []
     for path in paths:
-        status = None if isinstance(path, int) else stat_now(path, follow_symlinks)
+        status = stat_now(path, follow_symlinks)
         if status is None:
             if backend.should_yield(0):
                 await backend.yield_now()

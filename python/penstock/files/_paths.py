@@ -26,11 +26,10 @@ async def stat(path: StrOrBytesPath | int, *, follow_symlinks: bool = True) -> o
     Raises:
         OSError: with the path.
     """
-    if not isinstance(path, int):
-        status = stat_now(path, follow_symlinks)
-        if status is not None:
-            return status
-    elif not 0 <= path <= _LARGEST_DESCRIPTOR:
+    status = stat_now(path, follow_symlinks)
+    if status is not None:
+        return status
+    if isinstance(path, int) and not 0 <= path <= _LARGEST_DESCRIPTOR:
         return os.stat(path, follow_symlinks=follow_symlinks)  # raises
     return await current_backend().stat(path, follow_symlinks)
 

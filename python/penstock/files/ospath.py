@@ -9,7 +9,7 @@ from functools import wraps
 from os import path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from penstock._core import exists_now, mode_now
+from penstock._core import exists_now, is_of_kind_now
 from penstock.files import _paths
 from penstock.files._on_worker import on_worker
 
@@ -51,22 +51,22 @@ def _of_status(
 
 def _question(
     function: Callable[[FileDescriptorOrPath], bool],
-    answer: Callable[[int], bool],
+    kind: int,
     *,
     follow_symlinks: bool = True,
 ) -> Callable[[FileDescriptorOrPath], Coroutine[Any, Any, bool]]:
-    """Return ``function`` as an answer by the mode; as in ``os.path``, no mode is False."""
+    """Return ``function`` as whether a file is of a kind; as in ``os.path``, no file is of any."""
 
     @wraps(function)
     async def call(path: FileDescriptorOrPath) -> bool:
         try:
-            if not isinstance(path, int):
-                mode = mode_now(path, follow_symlinks)
-                if mode is not None:
-                    return answer(mode)
-            elif not follow_symlinks:
+            found = is_of_kind_now(path, kind, follow_symlinks)
+            if found is not None:
+                return found
+            if isinstance(path, int) and not follow_symlinks:
                 return function(path)  # raises
-            return answer((await _paths.stat(path, follow_symlinks=follow_symlinks)).st_mode)
+            status = await _paths.stat(path, follow_symlinks=follow_symlinks)
+            return stat.S_IFMT(status.st_mode) == kind
         except (OSError, ValueError):
             return False
 
@@ -77,10 +77,9 @@ def _question(
 async def exists(path: FileDescriptorOrPath) -> bool:
     """Whether the path leads to a file; it mostly is answered at once."""
     try:
-        if not isinstance(path, int):
-            found = exists_now(path, True)
-            if found is not None:
-                return found
+        found = exists_now(path, True)
+        if found is not None:
+            return found
         await _paths.stat(path)
     except (OSError, ValueError):
         return False
@@ -92,9 +91,9 @@ getatime: Final = _of_status(path.getatime, lambda status: status.st_atime)
 getctime: Final = _of_status(path.getctime, lambda status: status.st_ctime)
 getmtime: Final = _of_status(path.getmtime, lambda status: status.st_mtime)
 getsize: Final = _of_status(path.getsize, lambda status: status.st_size)
-isdir: Final = _question(path.isdir, stat.S_ISDIR)
-isfile: Final = _question(path.isfile, stat.S_ISREG)
-islink: Final = _question(path.islink, stat.S_ISLNK, follow_symlinks=False)
+isdir: Final = _question(path.isdir, stat.S_IFDIR)
+isfile: Final = _question(path.isfile, stat.S_IFREG)
+islink: Final = _question(path.islink, stat.S_IFLNK, follow_symlinks=False)
 ismount: Final = on_worker(path.ismount)
 samefile: Final = on_worker(path.samefile)
 sameopenfile: Final = on_worker(path.sameopenfile)
