@@ -24,6 +24,8 @@ PyMethodDef functions[] = {
      "plain_rows(columns, start, stop): rows as the bytes that a digest is of."},
     {"line_rows", &line_rows, METH_VARARGS,
      "line_rows(columns, labels, start, stop): rows as InfluxDB's line protocol."},
+    {"line_counts", &line_counts, METH_O,
+     "line_counts(data): line feeds, quotes, and returns without a line feed behind them."},
     {"rising_stamps", &rising_stamps, METH_VARARGS,
      "rising_stamps(stamps, codes, last, start): the first row not behind the last of its series."},
     {"attribute_lists", &attribute_lists, METH_VARARGS,

@@ -17,6 +17,7 @@ PyObject* json_rows(PyObject* module, PyObject* arguments) noexcept;
 PyObject* copy_rows(PyObject* module, PyObject* arguments) noexcept;
 PyObject* plain_rows(PyObject* module, PyObject* arguments) noexcept;
 PyObject* line_rows(PyObject* module, PyObject* arguments) noexcept;
+PyObject* line_counts(PyObject* module, PyObject* data) noexcept;
 PyObject* rising_stamps(PyObject* module, PyObject* arguments) noexcept;
 PyObject* attribute_lists(PyObject* module, PyObject* arguments) noexcept;
 PyObject* value_lists(PyObject* module, PyObject* arguments) noexcept;

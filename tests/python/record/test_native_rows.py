@@ -20,14 +20,15 @@ from penstock._record import (
     csv_rows,
     float_cells,
     json_rows,
+    line_counts,
     plain_rows,
     utc_stamps,
     value_lists,
 )
+from penstock.record._postgres.postgres_tables import copied_rows
 from penstock.record._sampling.sample import to_utc_ns
 from penstock.record._sinks.csv_text import csv_bytes
 from penstock.record._sinks.json_text import json_bytes
-from penstock.record._sinks.postgres_tables import copied_rows
 from tests.python.record.batches import batch_of, bounded, floats, rows, typed_batch
 from tests.python.record.plain_rows import plain_copy, plain_csv, plain_json, time_texts
 
@@ -215,3 +216,14 @@ def test_plain_rows_tell_null_from_empty_and_store_numbers_as_sqlite_does() -> N
     )
     assert plain_rows(columns, 0, 4) == whole
     assert b"".join(plain_rows(columns, row, row + 1) for row in range(4)) == whole
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 239, 240, 241, 480, 481, 5000])
+def test_line_counts_are_those_of_bytes(size: int) -> None:
+    for seed in range(20):
+        data = bytes(random.Random(seed * size).choices(b'a\r\n"', k=size))
+        lone = data.count(b"\r") - data.count(b"\r\n")
+        assert line_counts(data) == (data.count(b"\n"), data.count(b'"'), lone)
+    assert line_counts(b"\r" * size) == (0, 0, size)
+    assert line_counts(b"\r\n" * size) == (size, 0, 0)
+    assert line_counts(memoryview(b"\r\n")[: min(size, 1)]) == (0, 0, min(size, 1))

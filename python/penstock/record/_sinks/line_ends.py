@@ -20,6 +20,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from penstock._record import line_counts
+
 __all__ = [
     "Layout",
     "TextEnd",
@@ -189,7 +191,7 @@ def text_end(file: BinaryIO, layout: Layout) -> TextEnd:
         cut = data.rfind(b"\n") + 1
         whole, rest = data[:cut], data[cut:]
         if is_plain(whole, layout):
-            rows += whole.count(b"\n")
+            rows += line_counts(whole)[0]
         else:
             found = list(rows_of(io.BytesIO(whole), layout))
             if found and found[-1].is_open:
@@ -212,7 +214,7 @@ def text_end(file: BinaryIO, layout: Layout) -> TextEnd:
 
 def is_plain(data: bytes, layout: Layout) -> bool:
     """Whether each line is a row, at a glance at all of them: long files are mostly so."""
-    return not layout.quoted or (b'"' not in data and data.count(b"\r") == data.count(b"\r\n"))
+    return not layout.quoted or line_counts(data)[1:] == (0, 0)
 
 
 def has_faulty_row(data: bytes, layout: Layout) -> bool:
@@ -222,7 +224,7 @@ def has_faulty_row(data: bytes, layout: Layout) -> bool:
     """
     if is_plain(data, layout):
         return False
-    if data.count(b"\r") != data.count(b"\r\n"):
+    if line_counts(data)[2]:
         return any(row.fault for row in rows_of(io.BytesIO(data), layout))
     quote = data.find(b'"')
     while quote >= 0:

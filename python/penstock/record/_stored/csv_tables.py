@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from penstock._record import line_counts
 from penstock.record._sinks.line_ends import (
     Layout,
     TextRow,
@@ -106,7 +107,7 @@ def _texts(
             whole, rest = data[:cut], data[cut:]
             if whole:
                 yield line, whole, False
-                line += whole.count(b"\n")
+                line += line_counts(whole)[0]
             elif len(rest) >= _LARGEST_ROW:
                 damages.note(path, f"line {line}", "it is longer than 16 MiB", 1)
                 rest, endless = b"", True
@@ -117,7 +118,7 @@ def _texts(
 def _row_end(data: bytes, layout: Layout) -> int:
     """Where the last whole row ends; 0 if nowhere."""
     last = cut = data.rfind(b"\n") + 1
-    odd = data.count(b'"', 0, cut) % 2
+    odd = line_counts(memoryview(data)[:cut])[1] % 2
     for _ in range(_MOST_LINES_BACK):
         if not odd or not cut:
             break
