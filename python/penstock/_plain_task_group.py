@@ -1,14 +1,15 @@
-"""A task group that raises single exceptions without a group: :func:`plain_task_group`."""
+"""A task group that raises single exceptions without a group, and a task beside a block."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
-__all__ = ["plain_task_group"]
+__all__ = ["plain_task_group", "running"]
 
 
 @asynccontextmanager
@@ -44,3 +45,17 @@ async def plain_task_group() -> AsyncIterator[TaskGroup]:
             raise failure
         finally:
             failure = None  # its traceback holds this frame
+
+
+@asynccontextmanager
+async def running(serve: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Run ``serve()`` while the context lasts; cancel it at the end.
+
+    An exception of the body is raised without a group, so that a caller's ``except`` matches it.
+    """
+    async with plain_task_group() as tasks:
+        tasks.start_soon(serve)
+        try:
+            yield
+        finally:
+            tasks.cancel_scope.cancel()

@@ -7,20 +7,22 @@
 """
 
 from penstock._public_names import claim as _claim
-from penstock.sim._line.bus import Bus, Station
+from penstock.sim._line.bus import Bus, BusTap, SharedLine, Station
 from penstock.sim._line.faults import BusFaults, FaultLog, LoggedFault
-from penstock.sim._line.framing import Framing, LineFraming, Request
+from penstock.sim._line.framing import (
+    Framing,
+    LineFraming,
+    ModbusRtuFraming,
+    ModbusTcpFraming,
+    Request,
+)
 from penstock.sim._line.memory import MemoryStream, open_memory
-from penstock.sim._line.modbus_framing import ModbusRtuFraming, ModbusTcpFraming
+from penstock.sim._line.network import open_rfc2217, open_tcp
 from penstock.sim._line.pty import PtyPort, open_pty
-from penstock.sim._line.rfc2217 import open_rfc2217
-from penstock.sim._line.shared_line import BusTap, SharedLine
-from penstock.sim._line.tcp import open_tcp
 from penstock.sim._line.virtual_clock import VirtualClockLoop
 from penstock.sim._personality.ascii_unit import AsciiUnit
 from penstock.sim._personality.basis_unit import BasisController, BasisMeter
-from penstock.sim._personality.modbus_unit import ModbusUnit
-from penstock.sim._physics.families import (
+from penstock.sim._personality.families import (
     CoriolisController,
     CoriolisMeter,
     LiquidController,
@@ -30,6 +32,8 @@ from penstock.sim._physics.families import (
     PressureController,
     PressureMeter,
 )
+from penstock.sim._personality.modbus_unit import ModbusUnit
+from penstock.sim._physics.code_tables import GASES, SimulatedGas
 from penstock.sim._physics.firmware import (
     FIRMWARE_5V12,
     FIRMWARE_6V21,
@@ -45,7 +49,6 @@ from penstock.sim._physics.firmware import (
     Provenance,
     Refusal,
 )
-from penstock.sim._physics.gases import GASES, SimulatedGas
 from penstock.sim._physics.instrument import Instrument, Measurand
 
 __all__ = [

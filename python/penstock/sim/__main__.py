@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from penstock.sim._fleet.fleet import (
+from penstock.sim._fleet import (
     FAMILIES,
     PROTOCOLS,
     NamedBus,
@@ -27,10 +27,10 @@ from penstock.sim._fleet.fleet import (
     read_fault_plan,
     read_fleet,
 )
-from penstock.sim._fleet.serving import Ports, serve
+from penstock.sim._personality.families import MassFlowController
 from penstock.sim._personality.modbus_unit import MODBUS_NOTES, MODBUS_PROVENANCE
-from penstock.sim._physics.families import MassFlowController
 from penstock.sim._physics.firmware import FIRMWARES
+from penstock.sim._serving import Ports, serve
 
 __all__ = ["build_parser", "main"]
 

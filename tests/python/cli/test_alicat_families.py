@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.cli import main
-from penstock.sim._fleet.fleet import FAMILIES
+from penstock.sim._fleet import FAMILIES
 
 from .conftest import ENVIRONMENT
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.sim._fleet.fleet import FAMILIES, read_fault_plan, read_fleet
-from penstock.sim._fleet.toml_table import TomlError
+from penstock.sim._fleet import FAMILIES, TomlError, read_fault_plan, read_fleet
 
 FLEET = """\
 seed = 7

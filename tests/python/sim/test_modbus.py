@@ -24,7 +24,7 @@ from penstock.sim import (
     ModbusUnit,
     PressureController,
 )
-from penstock.sim._line.modbus_framing import modbus_checksum
+from penstock.sim._line.framing import modbus_checksum
 
 WORDS = st.integers(0, 0xFFFF)
 

@@ -20,7 +20,7 @@ import pytest
 
 import penstock.sim
 from penstock.serial import SerialConfig, open_serial_port
-from penstock.sim._line.modbus_framing import modbus_checksum
+from penstock.sim._line.framing import modbus_checksum
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(penstock.sim.__file__).parents[2])}
 COMMAND = [sys.executable, "-m", "penstock.sim"]

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.alicat import Capability, CapabilityEvidence, Statistic, open_device
 from penstock.sim import Bus, MassFlowController, MassFlowMeter, PressureController, open_memory
-from penstock.sim._fleet.fleet import read_fleet
+from penstock.sim._fleet import read_fleet
 
 
 class Clock:

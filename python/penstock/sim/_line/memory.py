@@ -11,9 +11,8 @@ import anyio
 from anyio.abc import ByteStream
 from anyio.lowlevel import checkpoint
 
-from penstock.sim._line.bus import Bus
+from penstock.sim._line.bus import Bus, BusTap
 from penstock.sim._line.faults import BusFaults
-from penstock.sim._line.shared_line import BusTap
 
 __all__ = ["MemoryStream", "open_memory"]
 

@@ -21,9 +21,8 @@ from typing import Final
 
 import anyio
 
-from penstock.sim._line.background import running
-from penstock.sim._line.bus import Bus
-from penstock.sim._line.shared_line import BusTap
+from penstock._plain_task_group import running
+from penstock.sim._line.bus import Bus, BusTap
 
 __all__ = ["PtyPort", "open_pty"]
 

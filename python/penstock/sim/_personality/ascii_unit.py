@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from penstock.sim._personality.arguments import RefusedError, decimal_argument, integer_argument
+from penstock.sim._physics.code_tables import GASES, SimulatedGas
 from penstock.sim._physics.firmware import Firmware, Refusal
 from penstock.sim._physics.flow import ValveHold
-from penstock.sim._physics.gases import GASES, SimulatedGas
 from penstock.sim._physics.instrument import Instrument, Measurand
 from penstock.sim._physics.layout import (
     Column,
@@ -19,7 +18,12 @@ from penstock.sim._physics.layout import (
     manufacturing_table,
     number,
 )
-from penstock.sim._physics.settings import Settings
+from penstock.sim._physics.settings import (
+    RefusedError,
+    Settings,
+    decimal_argument,
+    integer_argument,
+)
 
 __all__ = ["STREAMING_ID", "AsciiUnit"]
 

@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from penstock.sim._personality.arguments import RefusedError
 from penstock.sim._personality.ascii_unit import AsciiUnit
+from penstock.sim._physics.code_tables import GASES_BY_NUMBER
 from penstock.sim._physics.firmware import FIRMWARE_BASIS, Refusal
 from penstock.sim._physics.flow import ValveHold
-from penstock.sim._physics.gases import GASES_BY_NUMBER
 from penstock.sim._physics.instrument import Instrument, Measurand
 from penstock.sim._physics.layout import number
+from penstock.sim._physics.settings import RefusedError
 
 __all__ = ["BASIS_GASES", "BasisController", "BasisMeter"]
 

@@ -13,13 +13,16 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Final, Protocol
 
-from penstock.sim._personality.arguments import RefusedError
 from penstock.sim._personality.ascii_unit import AsciiUnit
 from penstock.sim._personality.basis_unit import BasisController, BasisMeter
-from penstock.sim._personality.modbus_basis import BasisRegisters
-from penstock.sim._personality.modbus_standard import CodaRegisters, StandardRegisters
+from penstock.sim._personality.modbus_registers import (
+    BasisRegisters,
+    CodaRegisters,
+    StandardRegisters,
+)
 from penstock.sim._physics.firmware import Provenance
 from penstock.sim._physics.instrument import Measurand
+from penstock.sim._physics.settings import RefusedError
 
 __all__ = ["MODBUS_NOTES", "MODBUS_PROVENANCE", "ModbusUnit"]
 

@@ -1,1 +1,1 @@
-"""Instruments without any protocol: flow, gases, totalizers, families, firmware."""
+"""Instruments without any protocol: flow, gases, totalizers, firmware."""

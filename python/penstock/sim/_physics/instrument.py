@@ -14,10 +14,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from penstock.sim._physics.engineering_units import UNITS, Dimension, EngineeringUnit, unit_named
-from penstock.sim._physics.flow import FlowControlLoop, ValveHold, volumetric_flow
-from penstock.sim._physics.gases import GASES_BY_NUMBER, SimulatedGas, viscosity_ratio
-from penstock.sim._physics.totalizer import Batch, Totalizer
+from penstock.sim._physics.code_tables import (
+    GASES_BY_NUMBER,
+    UNITS,
+    Dimension,
+    EngineeringUnit,
+    SimulatedGas,
+    unit_named,
+    viscosity_ratio,
+)
+from penstock.sim._physics.flow import Batch, FlowControlLoop, Totalizer, ValveHold, volumetric_flow
 
 __all__ = ["Instrument", "Measurand", "Quantity"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from penstock.sim._physics.code_tables import GASES, SimulatedGas
 from penstock.sim._physics.firmware import Firmware
-from penstock.sim._physics.gases import GASES, SimulatedGas
 from penstock.sim._physics.instrument import CONTROLLED, Measurand, Quantity
 
 __all__ = [

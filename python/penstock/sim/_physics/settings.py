@@ -1,4 +1,4 @@
-"""The settings of a simulated controller: registers, mixes, batches, ramps."""
+"""The settings of a controller (registers, mixes, batches, ramps), and what they accept."""
 
 from __future__ import annotations
 
@@ -7,14 +7,45 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.sim._personality.arguments import RefusedError
-from penstock.sim._physics.gases import GASES_BY_NUMBER, SimulatedGas
-from penstock.sim._physics.totalizer import LimitMode, Totalizer, TotalMode
+from penstock.sim._physics.code_tables import GASES_BY_NUMBER, SimulatedGas
+from penstock.sim._physics.flow import LimitMode, Totalizer, TotalMode
 
 if TYPE_CHECKING:
     from penstock.sim._personality.ascii_unit import AsciiUnit
 
-__all__ = ["Settings"]
+__all__ = ["RefusedError", "Settings", "decimal_argument", "integer_argument"]
+
+_DECIMAL: Final = re.compile(r"[+-]?(?:\d{1,12}(?:\.\d{0,12})?|\.\d{1,12})", re.ASCII)
+_INTEGER: Final = re.compile(r"\d{1,6}", re.ASCII)
+
+
+class RefusedError(Exception):
+    """The instrument knows the command and does not accept its arguments."""
+
+
+def decimal_argument(text: str) -> float:
+    """Return the value of a decimal number.
+
+    float() also accepts nan, inf, 1e5 and 1_0. An instrument accepts none of them.
+
+    Raises:
+        RefusedError: ``text`` is no such number.
+    """
+    if not _DECIMAL.fullmatch(text):
+        raise RefusedError
+    return float(text)
+
+
+def integer_argument(text: str) -> int:
+    """Return the value of a whole number without a sign, of at most six digits.
+
+    Raises:
+        RefusedError: ``text`` is no such number.
+    """
+    if not _INTEGER.fullmatch(text):
+        raise RefusedError
+    return int(text)
+
 
 _REGISTER: Final = re.compile(r"(\d{1,3})(?:=(\d{1,10}))?", re.ASCII)
 _PERCENTAGE: Final = re.compile(r"\d{1,3}(?:\.\d{1,2})?", re.ASCII)

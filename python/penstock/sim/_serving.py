@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from penstock.sim._fleet.fleet import MODBUS_TCP, NamedBus
-from penstock.sim._line.bus import Bus
+from penstock.sim._fleet import MODBUS_TCP, NamedBus
+from penstock.sim._line.bus import Bus, BusTap, SharedLine
 from penstock.sim._line.faults import LoggedFault
+from penstock.sim._line.network import open_rfc2217, open_tcp
 from penstock.sim._line.pty import PtyPort
-from penstock.sim._line.rfc2217 import open_rfc2217
-from penstock.sim._line.shared_line import BusTap, SharedLine
-from penstock.sim._line.tcp import open_tcp
 
 __all__ = ["Ports", "serve"]
 

@@ -1,1 +1,0 @@
-"""Fleets from TOML files, served in a process of their own."""
