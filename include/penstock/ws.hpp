@@ -1,6 +1,8 @@
-/// WebSocket clients and servers: `penstock::ws::WebSocket`, `penstock::ws::Server`.
+/// WebSocket clients and servers: `penstock::ws::WebSocket`, `penstock::ws::Server`,
+/// `penstock::ws::WebSocketSession`.
 #pragma once
 
+#include <penstock/ws/backoff.hpp>
 #include <penstock/ws/compression.hpp>
 #include <penstock/ws/deflate.hpp>
 #include <penstock/ws/errors.hpp>
@@ -11,3 +13,4 @@
 #include <penstock/ws/topics.hpp>
 #include <penstock/ws/upgrade.hpp>
 #include <penstock/ws/web_socket.hpp>
+#include <penstock/ws/web_socket_session.hpp>

@@ -1,5 +1,7 @@
 #include <penstock/ws/detail/connection.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <utility>
 
@@ -37,6 +39,22 @@ io::MonotonicTime Connection::close_deadline() {
         deadline = penstock::detail::deadline_after(penstock::detail::time_limit(limits.close));
     }
     return deadline;
+}
+
+std::chrono::milliseconds Connection::until_idle(std::chrono::milliseconds limit) noexcept {
+    waits_for_idle = false;
+    if (close_sent) {
+        return limit; // `Limits::close` holds
+    }
+    const io::MonotonicTime now = io::coarse_monotonic_now();
+    if (idle_until == 0) {
+        idle_until = penstock::detail::deadline_after(limits.idle, now);
+    }
+    const auto left = std::max(
+        std::chrono::milliseconds(1),
+        std::chrono::ceil<std::chrono::milliseconds>(std::chrono::nanoseconds(idle_until - now)));
+    waits_for_idle = limit <= std::chrono::milliseconds::zero() || left <= limit;
+    return waits_for_idle ? left : limit;
 }
 
 void Connection::compress(const Compression& compression, const DeflateParameters& agreed) {
@@ -105,6 +123,7 @@ void Connection::deliver(std::span<std::byte> payload) noexcept {
     headroom = inside ? static_cast<std::uint8_t>(std::min<std::ptrdiff_t>(
                             payload.data() - input.data(), websocket::maximum_frame_header))
                       : 0;
+    idle_until = 0;
 }
 
 } // namespace penstock::ws::detail

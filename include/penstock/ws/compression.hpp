@@ -17,13 +17,16 @@ using DeflateParameters = codec::websocket::DeflateParameters;
 /// zlib.
 ///
 /// Each compressed connection holds the state of zlib: after its first message in a direction, 150
-/// KiB for what it sends and 40 KiB for what it receives. Smaller windows need less.
+/// KiB for what it sends and 40 KiB for what it receives. Smaller windows need less, and
+/// `DeflateOptions::shared` needs none between messages.
 struct Compression {
     DeflateParameters parameters{};
     /// Smaller messages are sent as they are, in bytes.
     std::size_t threshold = 128;
     int level = 0;        ///< of the implementation
     int memory_level = 0; ///< of the implementation
+    /// Each message starts afresh, so a connection keeps nothing of one that has ended.
+    bool shared = false;
     std::unique_ptr<codec::websocket::MessageDeflater> (*make_deflater)(
         const Compression&, int window_bits, bool no_context_takeover) = nullptr;
     std::unique_ptr<codec::websocket::MessageInflater> (*make_inflater)(

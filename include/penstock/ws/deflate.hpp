@@ -4,6 +4,7 @@
 #include <memory>
 
 #include <penstock/codec/websocket/deflate.hpp>
+#include <penstock/codec/websocket/shared_deflate.hpp>
 #include <penstock/ws/compression.hpp>
 
 /// Compression of WebSocket messages on zlib. Programs that include this header link the CMake
@@ -22,28 +23,42 @@ struct DeflateOptions {
     int memory_level = 5;
     /// Smaller messages are sent as they are, in bytes.
     std::size_t threshold = 128;
+    /// For servers with many connections: those of a thread share the states of zlib, and an idle
+    /// one holds none. Both ends start each message afresh (no context takeover, which a client
+    /// then demands of its server), so a message that repeats an earlier one is as large as that.
+    bool shared = false;
 };
 
 /// Offers or accepts permessage-deflate: `{.compression = ws::deflate()}`.
 [[nodiscard]] inline Compression deflate(const DeflateOptions& options = {}) {
     using codec::websocket::MessageDeflater;
     using codec::websocket::MessageInflater;
-    return {.parameters = options.parameters,
-            .threshold = options.threshold,
-            .level = options.level,
-            .memory_level = options.memory_level,
-            .make_deflater = [](const Compression& with, int window_bits,
-                                bool no_context_takeover) -> std::unique_ptr<MessageDeflater> {
-                using codec::websocket::Deflater;
-                return std::make_unique<Deflater>(
-                    window_bits, no_context_takeover,
-                    Deflater::Options{.level = with.level, .memory_level = with.memory_level});
-            },
-            .make_inflater = [](const Compression& /*with*/, int window_bits,
-                                bool no_context_takeover) -> std::unique_ptr<MessageInflater> {
-                return std::make_unique<codec::websocket::Inflater>(window_bits,
-                                                                    no_context_takeover);
-            }};
+    DeflateParameters parameters = options.parameters;
+    if (options.shared) {
+        parameters.server_no_context_takeover = parameters.client_no_context_takeover = true;
+    }
+    return {
+        .parameters = parameters,
+        .threshold = options.threshold,
+        .level = options.level,
+        .memory_level = options.memory_level,
+        .shared = options.shared,
+        .make_deflater = [](const Compression& with, int window_bits,
+                            bool no_context_takeover) -> std::unique_ptr<MessageDeflater> {
+            using codec::websocket::Deflater;
+            const Deflater::Options effort{.level = with.level, .memory_level = with.memory_level};
+            if (with.shared) {
+                return std::make_unique<codec::websocket::SharedDeflater>(window_bits, effort);
+            }
+            return std::make_unique<Deflater>(window_bits, no_context_takeover, effort);
+        },
+        .make_inflater = [](const Compression& with, int window_bits,
+                            bool no_context_takeover) -> std::unique_ptr<MessageInflater> {
+            if (with.shared && no_context_takeover) {
+                return std::make_unique<codec::websocket::SharedInflater>(window_bits);
+            }
+            return std::make_unique<codec::websocket::Inflater>(window_bits, no_context_takeover);
+        }};
 }
 
 } // namespace penstock::ws

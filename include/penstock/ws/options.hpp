@@ -37,6 +37,11 @@ struct Limits {
     /// If nothing arrives for this long after that ping, the receive fails with `timed_out`, and
     /// the peer gets close code 1011.
     std::chrono::milliseconds ping_timeout{20'000};
+    /// A `receive` that waits for longer than this ends the connection, also of a peer that answers
+    /// pings: it fails with `timed_out`, and the peer gets close code 1001. The time begins with
+    /// the first wait after a whole message, or after a part that `receive_part` has returned. What
+    /// is sent does not count, so a peer that only listens is idle. 0 turns this off.
+    std::chrono::milliseconds idle{0};
     /// How long a send waits for a peer that does not read: `net::WriteLimit::time`. What the peer
     /// takes adds its share of a second at `write_rate`. Then the send fails with `timed_out`.
     /// While a `receive` sends a ping or a pong, `ping_timeout` holds instead if it is shorter, and

@@ -276,6 +276,10 @@ public:
     /// first called, which throws `std::bad_alloc`, so that they cost a connection no memory
     /// before.
     [[nodiscard]] codec::http::Fields fields() const { return opening_->fields(); }
+    /// Frees the peer's head, which a connection otherwise keeps to its end: that of a browser has
+    /// about 500 bytes. From then on `target` and `fields` are empty; what they returned before is
+    /// no longer valid.
+    void forget_head() noexcept { opening_->forget(); }
     /// The selected subprotocol. Empty if there is none.
     [[nodiscard]] std::string_view subprotocol() const noexcept { return opening_->subprotocol; }
     /// What both ends have agreed upon, if they compress.
@@ -373,9 +377,11 @@ private:
     }
 
     /// 0 is no limit.
-    [[nodiscard]] std::chrono::milliseconds patience() const noexcept {
-        return connection_->pinged ? connection_->limits.ping_timeout
-                                   : connection_->limits.ping_interval;
+    [[nodiscard]] std::chrono::milliseconds patience() noexcept {
+        Connection& connection = *connection_;
+        const Limits& limits = connection.limits;
+        const auto limit = connection.pinged ? limits.ping_timeout : limits.ping_interval;
+        return limits.idle.count() > 0 ? connection.until_idle(limit) : limit;
     }
 
     // web_socket_opening.hpp

@@ -106,6 +106,14 @@ public:
         frames_.limit_messages(maximum_message);
     }
 
+    /// Frees the buffer that is kept for the next message. Keeps what was collected of one that has
+    /// begun, and one that was returned.
+    void release_memory() noexcept {
+        if (!frames_.inside_message() && !delivered_) {
+            message_.clear(0);
+        }
+    }
+
     [[nodiscard]] const Failure& failure() const noexcept { return frames_.failure(); }
 
 private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -84,6 +85,15 @@ public:
         if (bytes.capacity() != 0) {
             bytes = std::vector<std::byte>(); // not `{}`, which keeps the memory
         }
+        if (compressor && compressor->compression.shared) {
+            decoder.release_memory();
+        }
+    }
+    /// After a frame was written.
+    void release_output() noexcept {
+        if (compressor && compressor->compression.shared) {
+            compressor->deflated.clear(0);
+        }
     }
 
     /// Returns the buffer of the input before a wait for the peer. What is not decoded is copied.
@@ -117,6 +127,10 @@ public:
     /// When the peer's time to take a close frame and to answer it ends. It begins with the first
     /// attempt to close, so that several of them do not add up. Throws `std::bad_alloc`.
     [[nodiscard]] io::MonotonicTime close_deadline();
+
+    /// How long a receive may wait: `limit`, or what is left before the connection is idle for too
+    /// long (`Limits::idle`, which is not 0), if that is less; `waits_for_idle` is set then.
+    [[nodiscard]] std::chrono::milliseconds until_idle(std::chrono::milliseconds limit) noexcept;
 
     /// Compresses from now on, as both ends have agreed.
     void compress(const Compression& compression, const DeflateParameters& agreed);
@@ -157,9 +171,11 @@ public:
     bool pinged = false;        ///< nothing has arrived since a ping
     bool drops_message = false; ///< `close` has dropped a part of the message, so all the rest goes
     bool sends_compressed = false;
+    bool waits_for_idle = false; ///< `until_idle`
     std::uint8_t headroom = 0;
     std::uint16_t peer_code = 0;
     Limits limits;
+    io::MonotonicTime idle_until = 0; ///< 0: no wait has begun since the last message
     codec::websocket::MessageDecoder decoder;
     Chunk chunk{};                  ///< the input, from a stream that lends buffers
     std::vector<std::byte> bytes{}; ///< and from any other one

@@ -31,6 +31,11 @@ struct Opening {
 
     /// Parses them the first time: most programs never ask. Throws `std::bad_alloc`.
     [[nodiscard]] codec::http::Fields fields();
+    void forget() noexcept {
+        parsed = nullptr;
+        target = {};
+        std::string().swap(text); // an assignment would keep the memory
+    }
 };
 
 /// The bounds of a handshake's head.

@@ -87,6 +87,7 @@ Task<Result<MessagePart>> BasicWebSocket<S>::receive_part() {
                 co_await penstock::detail::BudgetOperation();
                 continue;
             }
+            connection.idle_until = 0;
             co_return MessagePart{.kind = event.kind == Kind::text ? Message::Kind::text
                                                                    : Message::Kind::binary,
                                   .first = event.first,
@@ -187,11 +188,17 @@ void BasicWebSocket<S>::end_by_time() {
     connection_->peer_code = codec::websocket::close_code::abnormal;
 }
 
-/// Nothing has arrived for the interval of pings, or since the last one.
+/// Nothing has arrived for the interval of pings, or since the last one; or no message for too
+/// long.
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
 Task<Result<>> BasicWebSocket<S>::on_silence() {
     Connection& connection = *connection_;
+    if (connection.waits_for_idle) {
+        end_by_time();
+        co_await answer_close(codec::websocket::close_code::going_away, "no message for too long");
+        co_return failure(connection.end);
+    }
     if (!connection.pinged) {
         connection.pinged = true;
         connection.controls().ping = true;

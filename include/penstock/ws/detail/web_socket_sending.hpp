@@ -159,6 +159,7 @@ Task<Result<>> BasicWebSocket<S>::write(detail::OutgoingFrame frame) {
         }
         has_piece = written && frame.next();
     }
+    connection_->release_output();
     co_return writing.end(written);
 }
 

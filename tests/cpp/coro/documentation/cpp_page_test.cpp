@@ -244,6 +244,21 @@ void add_metrics(http::Server& server, std::shared_ptr<http::Metrics> metrics) {
 
 } // namespace http_metrics_page
 
+namespace session_page {
+
+Task<Result<>> follow(std::string url) {
+    ws::WebSocketSession session(std::move(url), {.on_failure = [](std::error_code error) {
+                                     std::fprintf(stderr, "%s\n", error.message().c_str());
+                                 }});
+    co_await unwrap(session.subscribe("trades", R"({"subscribe": "trades"})"));
+    for (;;) {
+        const ws::Message message = co_await unwrap(session.receive());
+        std::printf("%s\n", std::string(message.text()).c_str());
+    }
+}
+
+} // namespace session_page
+
 namespace topics_page {
 
 Task<Result<>> chat(ws::WebSocket& socket, ws::Subscriber& self) {
@@ -405,6 +420,15 @@ TEST(CppPage, AChatReachesItsWriter) {
         expect(co_await socket.send_text("hello"));
         EXPECT_EQ(expect(co_await socket.receive()).text(), "hello");
         expect(co_await socket.close());
+    });
+}
+
+TEST(CppPage, AFollowerEndsWhereNothingIsToBeFollowed) {
+    http::Server server;
+    with_server(server, [](net::Endpoint endpoint) -> Task<void> {
+        const std::string url = "ws://127.0.0.1:" + std::to_string(endpoint.port()) + "/none";
+        EXPECT_EQ((co_await session_page::follow(url)).error(),
+                  ws::HandshakeError::unexpected_status);
     });
 }
 

@@ -178,4 +178,43 @@ TEST(WebSocketCompression, StreamsInBothDirectionsInBoundedParts) {
     run(program());
 }
 
+TEST(WebSocketCompression, SharedStatesNeedNoContext) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        const auto shared = penstock::ws::deflate({.threshold = 10, .shared = true});
+        Ends one = co_await open({.compression = penstock::ws::deflate()}, {.compression = shared});
+        Ends other = co_await open({.compression = shared}, {.compression = shared});
+        for (Ends* ends : {&one, &other}) {
+            EXPECT_TRUE(ends->client.compression()->server_no_context_takeover);
+            EXPECT_TRUE(ends->client.compression()->client_no_context_takeover);
+        }
+        // Both in the middle of a message at once.
+        auto near = expect(co_await one.server.begin_text());
+        auto far = expect(co_await other.client.begin_text());
+        for (int i = 0; i < 3; ++i) {
+            expect(co_await near.write(json(1000)));
+            expect(co_await far.write(json(2000)));
+        }
+        expect(co_await near.finish());
+        expect(co_await far.finish());
+        EXPECT_TRUE(expect(co_await one.client.receive()).text() ==
+                    json(1000) + json(1000) + json(1000));
+        EXPECT_TRUE(expect(co_await other.server.receive()).text() ==
+                    json(2000) + json(2000) + json(2000));
+        for (const std::size_t size : {0, 1, 1000, 70'000, 1000}) {
+            co_await expect_exchange(one.client, one.server, json(size));
+            co_await expect_exchange(one.server, one.client, json(size));
+            co_await expect_exchange(other.client, other.server, json(size));
+            co_await expect_exchange(other.server, other.client, json(size));
+        }
+        // A shared message, too.
+        const auto message = penstock::ws::SharedMessage::text(json(3000));
+        expect(co_await one.server.send(message));
+        expect(co_await other.server.send(message));
+        EXPECT_TRUE(expect(co_await one.client.receive()).text() == json(3000));
+        EXPECT_TRUE(expect(co_await other.client.receive()).text() == json(3000));
+    };
+    run(program());
+}
+
 } // namespace

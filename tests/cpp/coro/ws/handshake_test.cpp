@@ -50,13 +50,19 @@ TEST(WebSocketHandshake, BothEndsSeeTheHandshake) {
             BasicWebSocket<MemoryStream>::connect(std::move(near), "localhost", "/room?n=1",
                                                   std::move(offer)),
             BasicWebSocket<MemoryStream>::accept(std::move(far), std::move(answer)));
-        const auto [client, server] = expect(std::move(opened));
+        auto [client, server] = expect(std::move(opened));
         EXPECT_EQ(origin, "http://here");
         EXPECT_EQ(server.target(), "/room?n=1");
         EXPECT_EQ(server.fields().find("host"), "localhost");
         EXPECT_EQ(server.subprotocol(), "chat");
         EXPECT_EQ(client.subprotocol(), "chat");
         EXPECT_EQ(client.fields().find("x-room"), "red");
+        for (auto* socket : {&client, &server}) {
+            socket->forget_head();
+            EXPECT_EQ(socket->target(), "");
+            EXPECT_TRUE(socket->fields().empty());
+            EXPECT_EQ(socket->subprotocol(), "chat");
+        }
     };
     run(program());
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -15,6 +16,7 @@
 #include <penstock/stream/memory_stream.hpp>
 #include <penstock/task/all.hpp>
 #include <penstock/task/run.hpp>
+#include <penstock/task/sleep.hpp>
 #include <penstock/task/timeout.hpp>
 #include <penstock/task/unwrap.hpp>
 #include <penstock/task/yield.hpp>
@@ -211,6 +213,98 @@ TEST(WebSocketKeepAlive, ZeroTurnsItOff) {
         expect(co_await raw.server.send_text("first"));
         EXPECT_EQ(expect(co_await read_exactly(raw.client, 7)), "\x81\x05"
                                                                 "first");
+    };
+    run(program());
+}
+
+TEST(WebSocketKeepAlive, APeerThatOnlyAnswersPingsIsIdle) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        for (const bool over_tcp : {true, false}) {
+            Raw raw = co_await open_raw(over_tcp,
+                                        {.ping_interval = 2ms, .ping_timeout = 1h, .idle = 30ms});
+            const auto answering = [&]() -> Task<Result<>> {
+                std::string got;
+                std::array<char, 256> some{};
+                while (!got.ends_with("no message for too long")) {
+                    const std::size_t count = co_await unwrap(raw.client.read(some));
+                    if (count == 0) {
+                        break;
+                    }
+                    const std::string_view part(some.data(), count);
+                    got += part;
+                    if (part.starts_with("\x89")) {
+                        co_await unwrap(
+                            raw.client.write_all(std::string("\x8a\x80\x00\x00\x00\x00", 6)));
+                    }
+                }
+                EXPECT_TRUE(got.starts_with("\x89")); // it was pinged before
+                EXPECT_TRUE(got.ends_with("\x88\x19\x03\xe9no message for too long")) << got;
+                co_return Result<>();
+            };
+            const auto receiving = [&]() -> Task<Result<>> {
+                EXPECT_EQ((co_await raw.server.receive()).error(), std::errc::timed_out);
+                EXPECT_EQ(raw.server.close_code(), penstock::ws::close_code::abnormal);
+                co_return Result<>();
+            };
+            expect(co_await penstock::all(answering(), receiving()));
+        }
+    };
+    run(program());
+}
+
+/// Whether a connection gets 20 messages, of which each comes well within the idle time, and all of
+/// them take longer.
+Task<bool> gets_twenty(bool by_parts) {
+    Raw raw = co_await open_raw(true, {.ping_interval = 0ms, .idle = 100ms});
+    const auto sending = [&]() -> Task<Result<>> {
+        for (int i = 0; i < 20; ++i) {
+            (void)co_await penstock::sleep_for(6ms);
+            co_await unwrap(raw.client.write_all(std::string("\x81\x82\x00\x00\x00\x00hi", 8)));
+        }
+        co_return Result<>();
+    };
+    int received = 0;
+    const auto receiving = [&]() -> Task<Result<>> {
+        for (; received < 20; ++received) {
+            if (by_parts) {
+                co_await unwrap(raw.server.receive_part());
+            } else {
+                co_await unwrap(raw.server.receive());
+            }
+        }
+        co_return Result<>();
+    };
+    (void)co_await penstock::all(sending(), receiving());
+    co_return received == 20;
+}
+
+TEST(WebSocketKeepAlive, AMessageBeginsTheIdleTimeAnew) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        for (const bool by_parts : {false, true}) {
+            bool done = false;
+            for (int attempt = 0; attempt < 10 && !done; ++attempt) { // the machine may halt
+                done = co_await gets_twenty(by_parts);
+            }
+            EXPECT_TRUE(done);
+        }
+    };
+    run(program());
+}
+
+TEST(WebSocketKeepAlive, TheCloseOfAnIdleConnectionHasItsOwnTime) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        Raw raw = co_await open_raw(true, {.close = 1h, .ping_interval = 0ms, .idle = 1ms});
+        const auto closing = [&]() -> Task<Result<>> { co_return co_await raw.server.close(); };
+        const auto answering = [&]() -> Task<Result<>> {
+            EXPECT_EQ(co_await unwrap(read_exactly(raw.client, 4)), "\x88\x02\x03\xe8");
+            (void)co_await penstock::sleep_for(20ms);
+            co_return co_await raw.client.write_all(
+                std::string("\x88\x82\x00\x00\x00\x00\x03\xe8", 8));
+        };
+        expect(co_await penstock::all(closing(), answering()));
     };
     run(program());
 }
