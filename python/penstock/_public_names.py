@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-__all__ = ["claim"]
+__all__ = ["claim", "on_demand"]
 
 _IMMUTABLE = 1 << 8
 """``Py_TPFLAGS_IMMUTABLETYPE``."""
@@ -21,16 +23,46 @@ def claim(namespace: dict[str, Any]) -> None:
     Names that another public module defines, or that have another name there, are left alone, and
     so are native types, whose names are fixed.
     """
-    package = namespace["__name__"]
     for name in namespace["__all__"]:
-        value = namespace.get(name)
-        if not isinstance(value, type | FunctionType):
-            continue
-        if isinstance(value, type) and value.__flags__ & _IMMUTABLE:
-            continue
-        home = value.__module__
-        is_room = home.startswith("penstock.") and any(
-            part.startswith("_") for part in home.split(".")
-        )
-        if is_room and value.__qualname__ == name:
-            value.__module__ = package
+        _claim_one(namespace["__name__"], name, namespace.get(name))
+
+
+def _claim_one(package: str, name: str, value: object) -> None:
+    if not isinstance(value, type | FunctionType):
+        return
+    if isinstance(value, type) and value.__flags__ & _IMMUTABLE:
+        return
+    home = value.__module__
+    is_room = home.startswith("penstock.") and any(part.startswith("_") for part in home.split("."))
+    if is_room and value.__qualname__ == name:
+        value.__module__ = package
+
+
+def on_demand(
+    namespace: dict[str, Any], homes: Mapping[str, str], otherwise: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package that imports a name when it is first used.
+
+    The name is claimed then, as by :func:`claim`.
+
+    Args:
+        namespace: the package's ``globals()``.
+        homes: by the module, the names that are there, with spaces between them.
+        otherwise: those that have another name in their module.
+    """
+    places = {name: module for module, names in homes.items() for name in names.split()}
+    package = namespace["__name__"]
+
+    def found(name: str) -> Any:
+        module = places.get(name)
+        if module is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(module), (otherwise or {}).get(name, name))
+        _claim_one(package, name, value)
+        namespace[name] = value
+        return value
+
+    def names() -> list[str]:
+        return sorted({*namespace, *places})
+
+    return found, names

@@ -12,12 +12,7 @@ from penstock.record.errors import RecordError
 from penstock.record.postgres_server import PostgresServer, load_psycopg
 from penstock.record.stored_parts import StoredPart, described_schema, plain_schema
 
-__all__ = ["is_postgres", "postgres_parts"]
-
-
-def is_postgres(target: str) -> bool:
-    """True for a URI of libpq."""
-    return target.startswith(("postgresql://", "postgres://"))
+__all__ = ["postgres_parts"]
 
 
 def postgres_parts(dsn: str, table: str) -> Iterator[StoredPart]:

@@ -13,7 +13,8 @@ from penstock.record._stored.table_pieces import Columns
 from penstock.record.arrow import METADATA_KEY, common_type, pyarrow_module, units_of
 from penstock.record.damage import Damage, DamageList
 from penstock.record.errors import RecordError
-from penstock.record.postgres_parts import is_postgres, postgres_parts
+from penstock.record.postgres_parts import postgres_parts
+from penstock.record.postgres_uri import is_postgres
 from penstock.record.run_history import Pause, RecordedRun, pauses_between, runs_of
 from penstock.record.stored_parts import (
     StoredPart,

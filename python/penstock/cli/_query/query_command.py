@@ -16,13 +16,11 @@ from penstock.cli._errors import CommandError, ExitCode, explain_os_error, one_l
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._query.format_names import FORMATS
 from penstock.cli._query.row_formats import WRITERS
-from penstock.cli._recordings.reading import read_parts, warn
 from penstock.record.archives.stores import ArchiveError
 from penstock.record.damage import DamageList
 from penstock.record.errors import RecordError, SinkDependencyError
-from penstock.record.postgres_parts import is_postgres
+from penstock.record.postgres_uri import is_postgres
 from penstock.record.queries.parquet_files import parquet_files
-from penstock.record.queries.s3_archive import is_bucket, s3_datasets
 from penstock.record.queries.session import QueryError, QuerySession
 
 __all__ = ["run_query"]
@@ -102,7 +100,9 @@ class _Worker:
 
 
 def _attach(session: QuerySession, options: argparse.Namespace, worker: _Worker) -> None:
-    if is_bucket(options.path):
+    if options.path.startswith("s3://"):
+        from penstock.record.queries.s3_archive import s3_datasets
+
         try:
             datasets = worker.call(partial(s3_datasets, options.path))
         except ValueError as error:
@@ -121,13 +121,23 @@ def _attach(session: QuerySession, options: argparse.Namespace, worker: _Worker)
                 ExitCode.OUTPUT,
             ) from error
         if files is not None:
-            for damage in damages.listed:
-                warn(f"{damage}; left out")
+            if damages.listed:
+                _warn(damages)
             worker.call(partial(session.attach_files, files))
             return
+    # Here, because the readers of all formats take longer to import than a small query.
+    from penstock.cli._recordings.reading import read_parts
+
     # In this thread, because reading prints warnings; a signal ends it between two pieces.
     parts = read_parts(options.path, options.table, pieces=True)
     session.attach_tables(part.table for part in parts)
+
+
+def _warn(damages: DamageList) -> None:
+    from penstock.cli._recordings.reading import warn
+
+    for damage in damages.listed:
+        warn(f"{damage}; left out")
 
 
 def _batches(reader: Any, worker: _Worker) -> Iterator[Any]:

@@ -38,7 +38,7 @@ from penstock.record.exported_tables import (
     describe_table,
     described_in,
 )
-from penstock.record.postgres_parts import is_postgres
+from penstock.record.postgres_uri import is_postgres
 from penstock.record.run_history import RunTally
 
 __all__ = ["run_export"]

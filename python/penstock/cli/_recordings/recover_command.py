@@ -14,7 +14,7 @@ __all__ = ["recover_files"]
 def recover_files(options: argparse.Namespace) -> int:
     """Recover each file of ``options.files``."""
     from penstock.record import RecordError, recover
-    from penstock.record.postgres_parts import is_postgres
+    from penstock.record.postgres_uri import is_postgres
 
     key = signing_key(options.sign)
     for file in options.files:

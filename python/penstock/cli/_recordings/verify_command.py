@@ -16,7 +16,7 @@ from penstock.cli._recordings.reading import name_of, read_parts
 from penstock.record import PublicKey, SealFindings, check_seals
 from penstock.record.errors import RecordError
 from penstock.record.format_comparison import compare_formats
-from penstock.record.postgres_parts import is_postgres
+from penstock.record.postgres_uri import is_postgres
 from penstock.record.stored_parts import StoredPart, check_recording, recordings_at
 from penstock.record.view import StoredRecording
 

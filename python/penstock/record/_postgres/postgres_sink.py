@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from penstock._renamed import renamed
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
@@ -16,23 +15,7 @@ from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.errors import SinkWriteError
 from penstock.record.postgres_server import PostgresServer
 
-__all__ = ["PostgresSink", "check_uri"]
-
-
-def check_uri(uri: str) -> None:
-    """Refuse a URI of libpq that is malformed, or holds a password. ValueError, without it."""
-    try:
-        parts = urlsplit(uri)
-        wrong = parts.password is not None or "password" in parse_qs(parts.query)
-    except ValueError:
-        raise ValueError(
-            "the postgresql:// address is malformed: write postgresql://USER@HOST:PORT/DATABASE"
-        ) from None
-    if wrong:
-        raise ValueError(
-            "a URL with postgresql:// holds no password, which every user of the machine could "
-            "read: set PGPASSWORD in the environment, or write it into ~/.pgpass"
-        )
+__all__ = ["PostgresSink"]
 
 
 class PostgresSink(NetworkSink):

@@ -1,16 +1,21 @@
 """Archives: what recorders publish to JetStream, as partitioned Parquet or in PostgreSQL."""
 
-from penstock.record.archives.archive_files import archive_files, is_archive
-from penstock.record.archives.archiver import (
-    Archiver,
-    ArchiverCounts,
-    ArchiverOptions,
-    ArchiverRefused,
-)
-from penstock.record.archives.postgres_archive import PostgresArchive
-from penstock.record.archives.store_address import store_at
-from penstock.record.archives.stores import ArchiveError, Store, StoredObject
-from penstock.record.archives.waiting_run import RunOptions
+from typing import TYPE_CHECKING
+
+from penstock._public_names import on_demand
+
+if TYPE_CHECKING:
+    from penstock.record.archives.archive_files import archive_files, is_archive
+    from penstock.record.archives.archiver import (
+        Archiver,
+        ArchiverCounts,
+        ArchiverOptions,
+        ArchiverRefused,
+    )
+    from penstock.record.archives.postgres_archive import PostgresArchive
+    from penstock.record.archives.store_address import store_at
+    from penstock.record.archives.stores import ArchiveError, Store, StoredObject
+    from penstock.record.archives.waiting_run import RunOptions
 
 __all__ = [
     "ArchiveError",
@@ -26,3 +31,16 @@ __all__ = [
     "is_archive",
     "store_at",
 ]
+
+# Reading an archive needs no archiver.
+_HOMES = {
+    "penstock.record.archives.archive_files": "archive_files is_archive",
+    "penstock.record.archives.archiver": "Archiver ArchiverCounts ArchiverOptions ArchiverRefused",
+    "penstock.record.archives.postgres_archive": "PostgresArchive",
+    "penstock.record.archives.store_address": "store_at",
+    "penstock.record.archives.stores": "ArchiveError Store StoredObject",
+    "penstock.record.archives.waiting_run": "RunOptions",
+}
+
+if not TYPE_CHECKING:  # a type checker would take every name for one of these
+    __getattr__, __dir__ = on_demand(globals(), _HOMES)

@@ -11,7 +11,6 @@ from penstock.record._parts.parts_folder import PartsFolder, parts_path
 from penstock.record._sinks.files import numbered_parts
 from penstock.record.archives.archive_files import archive_files, is_archive
 from penstock.record.damage import DamageList
-from penstock.record.stored_parts import recordings_at
 
 __all__ = ["ParquetFiles", "parquet_files"]
 
@@ -47,6 +46,9 @@ def parquet_files(path: Path, damages: DamageList) -> ParquetFiles | None:
     if is_archive(path):
         return ParquetFiles(_complete([Path(each) for each in archive_files(path)], damages), True)
     if path.is_dir() and not _is_parts_folder(path):
+        # Here, because the readers of all formats take longer to import than a small query.
+        from penstock.record.stored_parts import recordings_at
+
         recordings = recordings_at(path)
         if not recordings:
             return _archive(path, damages)

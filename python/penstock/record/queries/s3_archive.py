@@ -17,15 +17,10 @@ from penstock.record.archives.stores import ArchiveError
 from penstock.record.arrow import pyarrow_module
 from penstock.record.stored_parts import plain_schema
 
-__all__ = ["is_bucket", "s3_datasets"]
+__all__ = ["s3_datasets"]
 
 _CONNECT_S = 5
 _TIMEOUT_S = 60
-
-
-def is_bucket(target: str) -> bool:
-    """True for the URL of an archive in a bucket."""
-    return target.startswith("s3://")
 
 
 def s3_datasets(target: str) -> list[Any]:

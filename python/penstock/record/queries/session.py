@@ -13,7 +13,6 @@ from penstock.record.archives.stores import ArchiveError
 from penstock.record.arrow import pyarrow_module
 from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.queries.parquet_files import ParquetFiles
-from penstock.record.stored_parts import plain_schema
 
 __all__ = ["QueryError", "QuerySession", "duckdb_module"]
 
@@ -133,6 +132,9 @@ class QuerySession:
         A column that a table does not have is null there. One that has another type in another
         table becomes a float if all are numbers, else a text.
         """
+        # Here, because the readers of all formats take longer to import than a small query.
+        from penstock.record.stored_parts import plain_schema
+
         known: dict[str, str] = {}
         for table in tables:
             plain = table.cast(plain_schema(table.schema))
