@@ -42,6 +42,7 @@ __all__ = [
     "described_schema",
     "plain_schema",
     "recordings_at",
+    "recordings_in_order",
     "stored_parts",
     "stored_pieces",
     "was_cut_off",
@@ -119,6 +120,13 @@ def recordings_at(path: Path) -> list[Path]:
         for kind in FORMATS
         for each in sorted(found.get(kind, ()))
     ]
+
+
+def recordings_in_order(path: Path, table: str, damages: DamageList) -> list[Path]:
+    """The recordings that :func:`stored_parts` reads at ``path``, in the order of first rows."""
+    if is_parts_folder(path) or not path.is_dir():
+        return [path]
+    return _recordings_below(path, table, damages)
 
 
 def stored_pieces(

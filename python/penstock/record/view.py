@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from penstock.record._stored.table_pieces import Columns
+from penstock.record._stored.table_pieces import Columns, chosen_columns
 from penstock.record.arrow import METADATA_KEY, common_type, pyarrow_module, units_of
 from penstock.record.damage import Damage, DamageList
 from penstock.record.errors import RecordError
+from penstock.record.merged_runs import merged_by_time
 from penstock.record.postgres_parts import postgres_parts
 from penstock.record.postgres_uri import is_postgres
 from penstock.record.run_history import Pause, RecordedRun, pauses_between, runs_of
@@ -20,6 +21,7 @@ from penstock.record.stored_parts import (
     StoredPart,
     check_recording,
     plain_schema,
+    recordings_in_order,
     stored_parts,
     stored_pieces,
 )
@@ -71,6 +73,10 @@ def open_recording(
         lambda: stored_parts(Path(path), table, damages),
         damages,
         lambda columns: stored_pieces(Path(path), table, damages, columns),
+        lambda columns: [
+            stored_pieces(each, table, damages, columns)
+            for each in recordings_in_order(Path(path), table, damages)
+        ],
     )
 
 
@@ -83,10 +89,12 @@ class StoredRecording:
         read: Callable[[], Iterator[StoredPart]],
         damages: DamageList | None = None,
         read_pieces: Callable[[Columns], Iterator[StoredPart]] | None = None,
+        read_each: Callable[[Columns], list[Iterator[StoredPart]]] | None = None,
     ) -> None:
         self.path = path
         self._read = read
         self._read_pieces = read_pieces
+        self._read_each = read_each
         self._damages = DamageList(strict=True) if damages is None else damages
 
     def __repr__(self) -> str:
@@ -102,6 +110,9 @@ class StoredRecording:
 
     def parts(self) -> Iterator[StoredPart]:
         """The parts in the order of recording, each read when it is asked for.
+
+        Each has rows of one run, with its columns and units. Of runs that overlap one follows the
+        other; :meth:`merged_tables` has their rows in the order of time.
 
         DamagedError at a place that cannot be read, unless the recording was opened with
         ``strict=False``.
@@ -124,6 +135,48 @@ class StoredRecording:
         """
         self._damages.clear()
         return self._read() if self._read_pieces is None else self._read_pieces(columns)
+
+    def merged_tables(
+        self, columns: Sequence[str] | Callable[[Any], Sequence[str]] | None = None
+    ) -> Iterator[Any]:
+        """The rows as :meth:`to_arrow` has them, in pieces: for what is larger than the memory.
+
+        All tables have one schema, which the first of two readings finds. Rows of runs that
+        overlap are in the order of ``t_utc``, as far as they lie in different files; of each such
+        run one piece is in the memory. The tables of a PostgreSQL server are read whole. There is
+        none for a recording without rows.
+
+        Args:
+            columns: those that are needed, as :meth:`pieces` takes them; ``t_utc`` is always there.
+        """
+        wanted = _with_times(columns)
+        if self._read_each is None:
+            table = self.to_arrow()
+            names = chosen_columns(wanted, table.schema)
+            yield table if names is None else table.select(names)
+            return
+        self._damages.clear()
+        spans: list[tuple[int, int, int]] = []
+        schemas: list[Any] = []
+        for number, pieces in enumerate(self._read_each(wanted)):
+            begin, end = _LATEST, _EARLIEST
+            for table in _chosen(pieces, wanted):
+                if not schemas or not table.schema.equals(schemas[-1], check_metadata=True):
+                    schemas.append(table.schema)
+                first, last = _span(table)
+                begin, end = min(begin, first), max(end, last)
+            spans.append((begin, number, end))
+        if not schemas:
+            return
+        schema = united_schema(schemas)
+        self._damages.clear()
+        sources = self._read_each(wanted)
+        for group in _overlapping(spans):
+            runs = [
+                (fitted(table, schema) for table in _chosen(sources[number], wanted))
+                for number in group
+            ]
+            yield from runs[0] if len(runs) == 1 else merged_by_time(runs)
 
     @property
     def damages(self) -> tuple[Damage, ...]:
@@ -207,6 +260,47 @@ class StoredRecording:
         for table in self.tables():
             found = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
         return found
+
+
+def _with_times(columns: Columns) -> Columns:
+    if columns is None:
+        return None
+    if callable(columns):
+        choose = columns
+        return lambda schema: [*choose(schema), "t_utc"]
+    return [*columns, "t_utc"]
+
+
+def _chosen(pieces: Iterable[StoredPart], columns: Columns) -> Iterator[Any]:
+    """The tables of pieces with no other columns, none of them a dictionary."""
+    for piece in pieces:
+        table = piece.table.cast(plain_schema(piece.table.schema))
+        names = chosen_columns(columns, table.schema)
+        yield table if names is None else table.select(names)
+
+
+def _span(table: Any) -> tuple[int, int]:
+    """The first and the last time; in the wrong order for a table without any."""
+    pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
+    if "t_utc" not in table.column_names:
+        return _LATEST, _EARLIEST
+    stamps = table["t_utc"].cast(pa.timestamp("ns", "UTC")).cast(pa.int64())
+    ends = compute.min_max(stamps).as_py()
+    return (ends["min"], ends["max"]) if ends["min"] is not None else (_LATEST, _EARLIEST)
+
+
+def _overlapping(spans: Iterable[tuple[int, int, int]]) -> Iterator[list[int]]:
+    """The numbers of spans (begin, number, end), those together that overlap, in order."""
+    group: list[int] = []
+    until = _EARLIEST
+    for begin, number, end in sorted(spans):
+        if group and begin > until:
+            yield group
+            group = []
+        group.append(number)
+        until = max(until, end)
+    if group:
+        yield group
 
 
 def _in_order(tables: Sequence[Any]) -> Any:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 
 import penstock.record
@@ -113,6 +114,30 @@ async def test_rows_of_runs_that_overlap_are_in_the_order_of_time(tmp_path: Path
     assert stamps == sorted(stamps)
     assert len(stamps) == 40
     assert recording.pauses() == []
+
+
+async def test_merged_tables_are_the_rows_of_to_arrow_in_pieces(tmp_path: Path) -> None:
+    for name, first in (("one.parquet", 0), ("two.csv", 10), ("three", 35), ("four.csv", 60)):
+        unit = "SLPM" if name == "two.csv" else "SCCM"
+        run = name.partition(".")[0]
+        await write(tmp_path / run / name, batch_of(run, first, 20, unit=unit))
+    recording = penstock.record.open(tmp_path)
+    tables = list(recording.merged_tables())
+    assert len(tables) > 2
+    assert all(table.schema.equals(tables[0].schema, check_metadata=True) for table in tables)
+    assert pyarrow.concat_tables(tables).equals(recording.to_arrow(), check_metadata=True)
+    few = pyarrow.concat_tables(recording.merged_tables(["Mass_Flow"]))
+    assert few.column_names == ["t_utc", "Mass_Flow"]
+    assert few.equals(recording.to_arrow().select(["t_utc", "Mass_Flow"]))
+    alone = penstock.record.open(tmp_path / "two" / "two.csv")
+    assert pyarrow.concat_tables(alone.merged_tables()).equals(alone.to_arrow())
+
+
+async def test_a_recording_without_rows_has_no_merged_table_with_one(tmp_path: Path) -> None:
+    async with CsvSink(tmp_path / "run.csv") as sink:
+        await sink.write_batch(batch_of("one", 0, 0))
+        recording = penstock.record.open(tmp_path / "run.csv")
+        assert sum(len(table) for table in recording.merged_tables()) == 0
 
 
 async def test_a_clock_that_was_set_back_changes_no_order_within_a_run(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
-from penstock.cli._recordings.merged_runs import merged_by_time
 from penstock.record.arrow import (
     METADATA_KEY,
     name_with_unit,
@@ -22,6 +21,7 @@ from penstock.record.arrow import (
     unit_for,
     units_of,
 )
+from penstock.record.merged_runs import merged_by_time
 from penstock.record.stored_parts import plain_schema
 from penstock.record.view import fitted, united_schema
 
