@@ -1,0 +1,155 @@
+"""The end points of InfluxDB 2 and 3: one at a real server, both at one that answers as documented.
+
+InfluxDB 2 and 3 themselves are in no registry as programs. VictoriaMetrics has the end point of
+InfluxDB 2. The answers to lines that are refused are those of the documentation:
+https://docs.influxdata.com/influxdb/v2/write-data/troubleshoot/ and
+https://docs.influxdata.com/influxdb3/core/write-data/troubleshoot/.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+import pytest
+
+from penstock.record import InfluxSink, SinkWriteError
+from tests.python.integration.daemons import PATIENT
+from tests.python.integration.influx import victoria_server
+from tests.python.record.batches import flow_batch
+
+_REFUSED = b"Mass_Flow=3,"
+
+
+class Documented(ThreadingHTTPServer):
+    """A server of version 2 or 3 that refuses one line, and stores the others where that does."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.version = version
+        self.lines: list[bytes] = []
+        self.requests: list[tuple[str, dict[str, list[str]], str | None]] = []
+
+    def take(self, lines: list[bytes]) -> tuple[int, dict[str, object]]:
+        """The status and the answer to lines."""
+        bad = [line for line in lines if _REFUSED in line]
+        good = [line for line in lines if _REFUSED not in line]
+        if not bad:
+            self.lines += good
+            return 204, {}
+        if self.version == "2":  # nothing is stored
+            return 400, {
+                "code": "invalid",
+                "message": f"unable to parse {bad[0].decode()!r}: invalid field format",
+            }
+        self.lines += good
+        place = lines.index(bad[0]) + 1
+        return 400, {
+            "error": "partial write of line protocol occurred",
+            "data": [{"error_message": "invalid field", "line_number": place}],
+        }
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: Documented
+
+    def do_POST(self) -> None:
+        url = urlsplit(self.path)
+        self.server.requests.append((url.path, parse_qs(url.query), self.headers["Authorization"]))
+        body = gzip.decompress(self.rfile.read(int(self.headers["Content-Length"])))
+        status, answer = self.server.take(body.splitlines())
+        text = json.dumps(answer).encode() if answer else b""
+        self.send_response(status)
+        if status != 204:
+            self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def documented(version: str) -> Iterator[Documented]:
+    with Documented(version) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("version", "path", "target", "query", "scheme"),
+    [
+        (
+            "2",
+            "my%20org/lab",
+            "/api/v2/write",
+            {"org": ["my org"], "bucket": ["lab"], "precision": ["ns"]},
+            "Token",
+        ),
+        (
+            "3",
+            "lab?api=3",
+            "/api/v3/write_lp",
+            {"db": ["lab"], "precision": ["nanosecond"]},
+            "Bearer",
+        ),
+    ],
+)
+def test_a_line_that_is_refused_costs_that_line_alone(
+    version: str,
+    path: str,
+    target: str,
+    query: dict[str, list[str]],
+    scheme: str,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+
+    async def main(url: str) -> Path:
+        spool, token = tmp_path / "spool", tmp_path / "token"
+        opened = InfluxSink(url, spool=spool, token_file=token, **PATIENT)
+        await opened.open()
+        await opened.write_batch(flow_batch(10))
+        with pytest.raises(SinkWriteError, match="refused 1 rows"):
+            await opened.close()
+        return opened.refused_lines
+
+    with documented(version) as server:
+        url = f"influx://127.0.0.1:{server.server_port}/{path}"
+        refused = anyio.run(main, url)
+    assert _REFUSED in refused.read_bytes()
+    assert server.requests
+    assert all(each == (target, query, f"{scheme} s3cret") for each in server.requests)
+    # What comes twice is the same point.
+    stored = dict.fromkeys(server.lines)
+    assert [
+        number for number in range(10) if any(b"Mass_Flow=%d," % number in s for s in stored)
+    ] == [number for number in range(10) if number != 3]
+    assert len(stored) == 9
+
+
+@pytest.mark.slow
+def test_a_real_server_takes_the_requests_of_version_2(tmp_path: Path) -> None:
+    async def main(url: str) -> None:
+        async with InfluxSink(url, spool=tmp_path / "spool", **PATIENT) as opened:
+            await opened.write_batch(flow_batch(20))
+
+    with victoria_server() as server:
+        anyio.run(main, server.url("org/bucket"))
+        [found] = [
+            each for each in server.exported() if each["metric"]["__name__"].endswith("_Flow")
+        ]
+    assert found["values"] == list(range(20))
+    assert "db" not in found["metric"]  # as it has with the end point of version 1
