@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import warnings
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, AnyStr, Generic, Literal, TypeVar, cast, overload
+
+from anyio.abc import AsyncResource
 
 from penstock.files._archives.formats import Format, open_blocking
 from penstock.files._archives.worker_turns import WorkerTurns
 from penstock.files._backend import current_backend
+from penstock.files._file_objects.opener import Opener
 from penstock.files._file_objects.text_file import check_newline, text_encoding
 
 if TYPE_CHECKING:
@@ -22,14 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CompressedFile", "Opener", "open_compressed", "opened"]
 
-F = TypeVar("F")
 T = TypeVar("T")
 
 _BLOCK = 64 << 10
 """Lines are read, and small writes made, in blocks of so many bytes: one thread's work each."""
 
 
-class CompressedFile(Generic[AnyStr]):
+class CompressedFile(AsyncResource, Generic[AnyStr]):
     """A compressed file, or a member of an archive: read and written on worker threads.
 
     Its methods are those of a file object, awaited. Calls run one at a time, in the order in which
@@ -248,17 +249,6 @@ class CompressedFile(Generic[AnyStr]):
 
     aclose = close
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
-
     def __del__(self) -> None:
         if getattr(self, "_unwritten", None) and not self._file.closed:
             warnings.warn(f"unclosed file {self!r}", ResourceWarning, stacklevel=1, source=self)
@@ -266,29 +256,6 @@ class CompressedFile(Generic[AnyStr]):
 
     def __repr__(self) -> str:
         return f"<CompressedFile name={self._name!r}>"
-
-
-class Opener(Generic[F]):
-    """Something that is not open yet: ``await`` it, or use it with ``async with``."""
-
-    def __init__(self, open_now: Callable[[], Awaitable[F]]) -> None:
-        self._open = open_now
-        self._opened: Any = None
-
-    def __await__(self) -> Generator[Any, Any, F]:
-        return self._open().__await__()
-
-    async def __aenter__(self) -> F:
-        self._opened = await self._open()
-        return cast("F", self._opened)
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._opened.close()
 
 
 async def opened(make: Callable[[], T], close: Callable[[T], object]) -> T:

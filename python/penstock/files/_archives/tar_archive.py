@@ -7,11 +7,13 @@ import os
 import tarfile
 from collections.abc import Callable, Iterable
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from penstock.files._archives.compressed_file import CompressedFile, Opener, opened
+from anyio.abc import AsyncResource
+
+from penstock.files._archives.compressed_file import CompressedFile, opened
 from penstock.files._archives.worker_turns import WorkerTurns
+from penstock.files._file_objects.opener import Opener
 
 if TYPE_CHECKING:
     from typing import Self
@@ -23,7 +25,7 @@ __all__ = ["TarArchive", "open_tar"]
 Filter = str | Callable[[tarfile.TarInfo, str], tarfile.TarInfo | None]
 
 
-class TarArchive:
+class TarArchive(AsyncResource):
     """A tar archive; the methods are those of ``tarfile.TarFile``, awaited.
 
     ``async for member in archive`` yields each ``tarfile.TarInfo`` when its header has been read.
@@ -141,17 +143,6 @@ class TarArchive:
         await self._turns.finish(self._archive.close)
 
     aclose = close
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def __repr__(self) -> str:
         return f"<TarArchive name={self.name!r}>"

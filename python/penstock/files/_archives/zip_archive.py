@@ -6,21 +6,21 @@ import os
 import zipfile
 from collections.abc import Iterable
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
-from penstock.files._archives.compressed_file import CompressedFile, Opener, opened
+from anyio.abc import AsyncResource
+
+from penstock.files._archives.compressed_file import CompressedFile, opened
 from penstock.files._archives.worker_turns import WorkerTurns
+from penstock.files._file_objects.opener import Opener
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from _typeshed import StrPath
 
 __all__ = ["ZipArchive", "open_zip"]
 
 
-class ZipArchive:
+class ZipArchive(AsyncResource):
     """A zip archive; the methods are those of ``zipfile.ZipFile``, awaited.
 
     The calls of the archive and of its members run one at a time, each on a worker thread.
@@ -147,17 +147,6 @@ class ZipArchive:
         await self._turns.finish(self._archive.close)
 
     aclose = close
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def __repr__(self) -> str:
         return f"<ZipArchive filename={self.filename!r}>"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Iterator
 from itertools import islice
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, AnyStr, Generic
+
+from anyio.abc import AsyncResource
 
 from penstock._core import split_lines
 
@@ -50,7 +51,7 @@ async def split_all(content: bytes, backend: FileBackend) -> list[bytes]:
     return lines
 
 
-class AsyncFile(Generic[AnyStr]):
+class AsyncFile(AsyncResource, Generic[AnyStr]):
     """An open file whose methods are awaited; ``penstock.files.open`` makes one.
 
     The methods have the names, arguments and results of the built-in file object, and raise the
@@ -70,7 +71,7 @@ class AsyncFile(Generic[AnyStr]):
     built-in's is.
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ()
 
     @property
     def name(self) -> Any:
@@ -218,17 +219,6 @@ class AsyncFile(Generic[AnyStr]):
 
     async def aclose(self) -> None:
         """Close; the name that ``contextlib.aclosing`` calls."""
-        await self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
         await self.close()
 
     def __aiter__(self) -> Self:

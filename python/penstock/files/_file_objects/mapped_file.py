@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Awaitable, Callable, Generator
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from anyio.abc import AsyncResource
 
 from penstock._core import MappedFileCore
 from penstock.files._backend import current_backend
+from penstock.files._file_objects.opener import Opener
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from _typeshed import StrOrBytesPath
 
 __all__ = ["MappedFile", "map"]
@@ -22,7 +21,7 @@ __all__ = ["MappedFile", "map"]
 _PIECE = 16 << 20  # bytes that a worker reads in one go
 
 
-class MappedFile(MappedFileCore):
+class MappedFile(MappedFileCore, AsyncResource):
     """A file in memory, read only; ``penstock.files.map`` makes one.
 
     It is a buffer: ``memoryview(mapped)``, ``re.search(pattern, mapped)``, ``numpy.frombuffer``.
@@ -67,47 +66,12 @@ class MappedFile(MappedFileCore):
 
     aclose = close
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._close()
-
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(self)} bytes"
         return f"<MappedFile name={self.name!r} {state}>"
 
 
-class Mapping:
-    """A file that is not mapped yet: ``await`` it, or use it with ``async with``."""
-
-    def __init__(self, open_now: Callable[[], Awaitable[MappedFile]]) -> None:
-        self._open = open_now
-        self._mapped: MappedFile | None = None
-
-    def __await__(self) -> Generator[Any, Any, MappedFile]:
-        return self._open().__await__()
-
-    async def __aenter__(self) -> MappedFile:
-        self._mapped = await self._open()
-        return self._mapped
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._mapped is not None:
-            await self._mapped.close()
-
-
-def map(path: StrOrBytesPath, *, populate: bool = True) -> Mapping:
+def map(path: StrOrBytesPath, *, populate: bool = True) -> Opener[MappedFile]:
     """Map a file into memory; ``await`` the result, or use it with ``async with``.
 
     For data that are read often, in small parts: a part costs half of a cached read or less. The
@@ -139,4 +103,4 @@ def map(path: StrOrBytesPath, *, populate: bool = True) -> Mapping:
             await mapped.populate()
         return mapped
 
-    return Mapping(open_now)
+    return Opener(open_now)

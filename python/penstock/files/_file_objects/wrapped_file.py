@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from anyio.abc import AsyncResource
 
 from penstock.files._backend import Operation, current_backend
 from penstock.files._file_objects.turns import TakesTurns
@@ -19,7 +20,7 @@ __all__ = ["WrappedFile", "wrap"]
 F = TypeVar("F", bound=Any)
 
 
-class WrappedFile(TakesTurns, Generic[F]):
+class WrappedFile(TakesTurns, AsyncResource, Generic[F]):
     """A Python file object whose methods run on a worker thread.
 
     For file objects that the engine cannot read by a descriptor: a spooled temporary file, a file
@@ -158,16 +159,7 @@ class WrappedFile(TakesTurns, Generic[F]):
     async def close(self) -> None:
         await self._call("close")
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
+    aclose = close
 
     def __aiter__(self) -> Self:
         return self

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from anyio.abc import AsyncResource
+
 from penstock._core import ReadyValue
 from penstock.files._backend import FileBackend, current_backend
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 __all__ = ["Batches"]
@@ -27,7 +28,7 @@ def _one(_: object) -> int:
     return 1
 
 
-class Batches(AsyncIterator[T], Generic[T]):
+class Batches(AsyncIterator[T], AsyncResource, Generic[T]):
     """Iterate asynchronously over a blocking iterator, which runs on a worker thread.
 
     The worker takes a batch at a time: at most 2048 items, and no further one after 10 ms. So the
@@ -67,17 +68,6 @@ class Batches(AsyncIterator[T], Generic[T]):
         self._source = None
         self._make = None
         self._ready.clear()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     async def _next(self) -> T:
         if self._cancelled:

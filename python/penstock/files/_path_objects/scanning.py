@@ -8,11 +8,12 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import TYPE_CHECKING
 
+from anyio.abc import AsyncResource
+
 from penstock._core import FolderEntry, ReadyValue, begin_scan, scan_folder
 from penstock.files._path_objects.batches import Batches
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from _typeshed import StrPath
@@ -24,7 +25,7 @@ _BLOCK = 4096
 _WEIGHT = 256
 
 
-class Scan(AsyncIterator[FolderEntry]):
+class Scan(AsyncIterator[FolderEntry], AsyncResource):
     """The entries of a folder: see :func:`scan`."""
 
     def __init__(self, folder: str, contents: bool, largest: int) -> None:
@@ -44,17 +45,6 @@ class Scan(AsyncIterator[FolderEntry]):
         """End the iteration; the folder is closed, once the worker has left it."""
         self._ready.clear()
         await self._batches.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     async def _next(self) -> FolderEntry:
         _, entries = await anext(self._batches)

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from anyio.abc import AsyncResource
+
 from penstock._core import ReadyValue, list_folder
 from penstock.files._backend import FileBackend, current_backend
 from penstock.files._path_objects.batches import Batches
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 __all__ = ["OnError", "Walk"]
@@ -79,7 +80,7 @@ def _upwards(top: str, follow_symlinks: bool) -> Iterator[Listing]:
             stack += [_child(item, name) for name in reversed(listing.folders)]
 
 
-class Walk(AsyncIterator[tuple[P, list[str], list[str]]], Generic[P]):
+class Walk(AsyncIterator[tuple[P, list[str], list[str]]], AsyncResource, Generic[P]):
     """The folders of a tree, each with the names of its folders and of its other entries.
 
     Folders are read on a worker thread, up to 64 of them or 2048 entries ahead of the program. So
@@ -143,17 +144,6 @@ class Walk(AsyncIterator[tuple[P, list[str], list[str]]], Generic[P]):
         self._current = None
         if self._upwards is not None:
             await self._upwards.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def _visit(self, listing: Listing) -> tuple[P, list[str], list[str]]:
         self._current = listing

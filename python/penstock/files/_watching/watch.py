@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio.abc import AsyncResource
 
 from penstock.files._backend import current_backend
 from penstock.files._watching.changes import Change, Changes
 from penstock.files._watching.folders import WatchedFolders
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 __all__ = ["Watch", "watch"]
@@ -66,7 +66,7 @@ def watch(
     return Watch(names, watch_filter, debounce / 1000, step / 1000, recursive)
 
 
-class Watch(AsyncIterator[set[tuple[Change, str]]]):
+class Watch(AsyncIterator[set[tuple[Change, str]]], AsyncResource):
     """What :func:`watch` returns: sets of (change, path). Ends when all that it watches is gone."""
 
     def __init__(
@@ -129,14 +129,6 @@ class Watch(AsyncIterator[set[tuple[Change, str]]]):
             self._close()
             raise
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def __del__(self) -> None:
         self._close()
