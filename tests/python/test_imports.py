@@ -16,6 +16,9 @@ PACKAGE = Path(__file__).resolve().parents[2] / "python" / "penstock"
 # The diagnosis names the engine behind the files, which programs need not know.
 EXCEPTIONS = ["penstock.cli._doctor.files imports penstock.files._backend.current_backend"]
 
+# Its rooms for sampling, columns, parts and seals know each other both ways; its modules do not.
+STILL_IN_A_CIRCLE = "penstock.record"
+
 
 def module_of(file: Path) -> str:
     parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
@@ -108,6 +111,39 @@ def test_a_package_imports_none_of_a_floor_above_it() -> None:
                 arrows[home].add(other)
     assert upwards == []
     TopologicalSorter(arrows).prepare()  # raises CycleError, which names the circle
+
+
+def room_of(module: str) -> str:
+    """The room of a package in which a module is: a folder, or a module beside the folders."""
+    return ".".join(module.split(".")[:3])
+
+
+def rooms_of(graph: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The rooms that each room imports from. An `__init__` is in no room: it exports them all."""
+    rooms: dict[str, set[str]] = {}
+    for module, names in graph.items():
+        home = room_of(module)
+        others = {room_of(name) for name in names} - {home}
+        rooms.setdefault(home, set()).update(each for each in others if each.count(".") == 2)
+    return {room: others for room, others in rooms.items() if room.count(".") == 2}
+
+
+def test_rooms_of_a_package_do_not_import_each_other_in_a_circle() -> None:
+    rooms = rooms_of(graph_of(package()))
+    assert sum(map(len, rooms.values())) > len(rooms)
+    below = {
+        room: others for room, others in rooms.items() if not is_inside(room, STILL_IN_A_CIRCLE)
+    }
+    TopologicalSorter(below).prepare()  # raises CycleError, which names the circle
+
+
+def test_a_circle_of_rooms_is_found() -> None:
+    circle = modules_of(
+        {"p.a._x.f": "import p.a._y.g", "p.a._y.h": "import p.a._x.f", "p.a._y.g": ""}
+    )
+    TopologicalSorter(graph_of(circle)).prepare()  # none of modules
+    with pytest.raises(CycleError):
+        TopologicalSorter(rooms_of(graph_of(circle))).prepare()
 
 
 def test_private_modules_are_imported_inside_their_package_only() -> None:

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.cli._errors import CommandError
+from penstock.cli._limits import Alarm, LimitPlan, LimitWatch
 from penstock.cli._recording import alarms
 from penstock.cli._recording.config import parse_config
-from penstock.cli._recording.limits import Alarm, LimitPlan, LimitWatch
 from penstock.cli._recording.plan import AlarmPlan
 
 S = 1_000_000_000

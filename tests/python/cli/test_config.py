@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.cli._dash.plan import ChartLayout
+from penstock.cli._dashboard.plan import ChartLayout
 from penstock.cli._errors import CommandError, ExitCode
 from penstock.cli._recording.config import RunConfig, load_config, parse_config
 from penstock.cli._recording.plan import DevicePlan, ModbusPlan, SetpointStep

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 
 import penstock.record
 from penstock.cli import main
+from penstock.cli._recording.terminal_plot import dot_plot, sparkline
 from penstock.cli._recordings.checks import check
 from penstock.cli._recordings.reading import read_parts
 from penstock.cli._recordings.resampling import Resampler, resample
-from penstock.cli._recordings.terminal_plot import dot_plot, sparkline
 from penstock.cli._recordings.time_axis import TimeAxis, date_text
 from penstock.cli._recordings.units import UnitError, convert_factor, parse_conditions
 from penstock.record import (

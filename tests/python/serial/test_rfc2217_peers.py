@@ -23,8 +23,8 @@ from penstock.serial import (
     SerialTimeoutError,
     open_serial_port,
 )
-from penstock.serial import _rfc2217_client_session as client_session
 from penstock.serial import sync as blocking
+from penstock.serial._devices import rfc2217_session as client_session
 from penstock.serial._devices.tcp import is_unreachable, shows_silence
 from penstock.serial._rfc2217_protocol import Option, subnegotiation
 from penstock.serial.rfc2217 import Rfc2217Server

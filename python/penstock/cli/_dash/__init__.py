@@ -1,1 +1,1 @@
-"""``penstock dash``, and the dashboard beside ``penstock record`` and ``penstock demo``."""
+"""``penstock dash``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from penstock.cli._dash.plan import add_serving_options
+from penstock.cli._dashboard.plan import add_serving_options
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._metrics_option import metrics_address
 

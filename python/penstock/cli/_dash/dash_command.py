@@ -8,14 +8,14 @@ from pathlib import Path
 
 import anyio
 
-from penstock.cli._dash.page import (
+from penstock.cli._dashboard.page import (
     board_of,
     check_dash_parts,
     dashboard_of,
     opened_listener,
     served,
 )
-from penstock.cli._dash.plan import DashPlan, dash_plan, with_layout
+from penstock.cli._dashboard.plan import DashPlan, dash_plan, with_layout
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.config import load_config

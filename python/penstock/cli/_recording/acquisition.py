@@ -20,7 +20,7 @@ import anyio
 
 from penstock._plain_task_group import plain_task_group
 from penstock.alicat import AlicatError, AlicatManager, ErrorPolicy
-from penstock.cli._dash.page import beside_recording, opened_listener
+from penstock.cli._dashboard.page import beside_recording, opened_listener
 from penstock.cli._errors import (
     CommandError,
     ExitCode,

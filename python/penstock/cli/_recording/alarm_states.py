@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
-from penstock.cli._recording.limits import Alarm, LimitWatch
+from penstock.cli._limits import Alarm, LimitWatch
 from penstock.cli._recording.plan import AlarmPlan
 from penstock.record import Recording, SinkError
 from penstock.record.alarms import (

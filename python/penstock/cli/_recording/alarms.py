@@ -18,8 +18,8 @@ import anyio
 import anyio.to_thread
 
 from penstock.alicat import AlicatManager, DeviceResult, Reading
+from penstock.cli._limits import Alarm, LimitPlan, LimitWatch
 from penstock.cli._recording.alarm_states import AlarmStates
-from penstock.cli._recording.limits import Alarm, LimitPlan, LimitWatch
 from penstock.cli._recording.plan import AlarmPlan
 from penstock.cli._recording.progress import Progress
 from penstock.record import Recording

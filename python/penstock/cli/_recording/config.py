@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.cli._alicat.modbus_families import MODBUS_FAMILIES
-from penstock.cli._dash.layout_tables import chart_layouts
-from penstock.cli._dash.plan import ChartLayout
+from penstock.cli._dashboard.layout_tables import chart_layouts
+from penstock.cli._dashboard.plan import ChartLayout
 from penstock.cli._errors import one_line
-from penstock.cli._recording.limits import LimitPlan
+from penstock.cli._limits import LimitPlan
 from penstock.cli._recording.plan import (
     DEFAULT_FORMATS,
     FORMATS,
@@ -30,7 +30,7 @@ from penstock.cli._recording.plan import (
     SinkPlan,
 )
 from penstock.cli._recording.sink_tables import sink_plan
-from penstock.cli._recording.toml_table import Table, refuse_config
+from penstock.cli._toml_table import Table, refuse_config
 
 __all__ = ["RunConfig", "load_config", "parse_config"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from penstock.cli._dash.plan import dash_plan
+from penstock.cli._dashboard.plan import dash_plan
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.execution import run_plan
 from penstock.cli._recording.output import default_folder

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from importlib import import_module
 from importlib.util import find_spec
 
-from penstock.cli._dash.page import check_dash_parts
+from penstock.cli._dashboard.page import check_dash_parts
 from penstock.cli._errors import CommandError, ExitCode, Interrupted, one_line
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.display import open_display

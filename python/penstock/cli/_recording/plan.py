@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.cli._dash.plan import DashPlan
-from penstock.cli._recording.limits import LimitPlan
+from penstock.cli._dashboard.plan import DashPlan
+from penstock.cli._limits import LimitPlan
 from penstock.record import SigningKey
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli._recording.number_text import number_text
 from penstock.cli._recording.progress import RECENT_SECONDS, DeviceProgress, Progress
-from penstock.cli._recordings.terminal_plot import sparkline
+from penstock.cli._recording.terminal_plot import sparkline
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 from pathlib import Path
 
-from penstock.cli._dash.plan import dash_plan, with_layout
+from penstock.cli._dashboard.plan import dash_plan, with_layout
 from penstock.cli._errors import CommandError, ExitCode
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._keys import signing_key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.cli._errors import CommandError, ExitCode
 from penstock.cli._recording.plan import SinkPlan
-from penstock.cli._recording.toml_table import Table
+from penstock.cli._toml_table import Table
 
 __all__ = ["sink_of_option", "sink_plan"]
 

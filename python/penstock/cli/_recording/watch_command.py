@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from penstock.cli._dash.plan import DashPlan, with_layout
+from penstock.cli._dashboard.plan import DashPlan, with_layout
 from penstock.cli._errors import ExitCode
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.config import load_config

@@ -114,7 +114,7 @@ def _can_be_a_file_name(path: str) -> bool:
 
 def _open_rfc2217(path: str, config: SerialConfig) -> SerialBackend:
     # Imported on use: most programs have no remote port.
-    from penstock.serial._rfc2217_client import open_rfc2217
+    from penstock.serial._devices.rfc2217_client import open_rfc2217
 
     return open_rfc2217(path, config)
 

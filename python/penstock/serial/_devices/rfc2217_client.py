@@ -13,10 +13,10 @@ import errno
 import threading
 from dataclasses import replace
 
+from penstock.serial._devices.rfc2217_session import ClientSession
 from penstock.serial._devices.stream_backend import SocketBackend, stream_capabilities
 from penstock.serial._devices.tcp import connect_to
 from penstock.serial._devices.url import SerialUrl
-from penstock.serial._rfc2217_client_session import ClientSession
 from penstock.serial._rfc2217_protocol import (
     BAUDRATE,
     Control,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli._errors import CommandError, ExitCode
-from penstock.cli._recording.limits import LimitPlan
+from penstock.cli._limits import LimitPlan
 
 if TYPE_CHECKING:
     from penstock.cli._recording.config import RunConfig

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from penstock.cli._dash.plan import ChartLayout
-from penstock.cli._recording.toml_table import Table
+from penstock.cli._dashboard.plan import ChartLayout
+from penstock.cli._toml_table import Table
 
 __all__ = ["chart_layouts"]
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from penstock.cli._dash.plan import DashPlan
+from penstock.cli._dashboard.plan import DashPlan
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._loopback import is_loopback
 

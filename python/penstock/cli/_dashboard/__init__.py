@@ -1,0 +1,1 @@
+"""The dashboard beside a recording or alone: what it shows, its options, its page."""
