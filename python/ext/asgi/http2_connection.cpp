@@ -173,9 +173,12 @@ bool end_if_finished(HttpConnectionObject* connection) noexcept {
     return !session.is_finished() || end_connection(connection);
 }
 
-/// Resets the streams whose applications wait for bodies that do not continue.
-void reset_waiting(http2::ServerSession& session, io::MonotonicTime now,
-                   io::MonotonicTime limit) noexcept {
+/// Resets the streams whose applications wait for bodies that do not continue. Throws
+/// `std::bad_alloc`.
+void reset_waiting(HttpConnectionObject* connection, io::MonotonicTime now,
+                   io::MonotonicTime limit) {
+    http2::ServerSession& session = connection->http2->session;
+    std::vector<Ref> refused;
     for (http2::Stream* stream : session.streams()) {
         HttpRequestObject* request = request_of_stream(stream);
         if (request == nullptr) {
@@ -188,8 +191,14 @@ void reset_waiting(http2::ServerSession& session, io::MonotonicTime now,
         } else if (request->waits_since == 0) {
             request->waits_since = now;
         } else if (now - request->waits_since > limit) {
+            if (!request->response_started && request->logged != nullptr) {
+                refused.push_back(Ref::borrow(request->logged));
+            }
             session.reset(*stream, http2::ErrorCode::cancel);
         }
+    }
+    for (const Ref& scope : refused) {
+        note_refusal(connection, scope.get(), 408);
     }
 }
 
@@ -311,7 +320,12 @@ bool sweep_http2(HttpConnectionObject* connection, io::MonotonicTime now) noexce
                                                  std::chrono::nanoseconds(server->stall_time));
     }
     if (server->body_time >= 0) {
-        reset_waiting(connection->http2->session, now, server->body_time);
+        try {
+            reset_waiting(connection, now, server->body_time);
+        } catch (const std::bad_alloc&) {
+            PyErr_NoMemory();
+            return false;
+        }
     }
     return pump_http2(connection);
 }

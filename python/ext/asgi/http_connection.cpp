@@ -155,7 +155,7 @@ bool refuse_body(HttpConnectionObject* connection, int status, const char* reaso
     const bool answered = request->response_started;
     request->gone |= !answered;
     if (!answered) {
-        log_response(request, status);
+        note_refusal(connection, request->logged, status);
     }
     return (answered ? end_connection(connection) : refuse(connection, status, reason)) &&
            wake(request, Feeding::anywhere);

@@ -310,7 +310,7 @@ HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope,
     }
     // All that follows the object's header, which the collector's allocation leaves as it was.
     request->connection = http_of(Py_NewRef(as_object(connection)));
-    request->logged = connection->server->log_start != Py_None ? Py_NewRef(scope.get()) : nullptr;
+    request->logged = connection->server->on_refusal != Py_None ? Py_NewRef(scope.get()) : nullptr;
     request->scope = scope.release();
     request->application = nullptr;
     request->own_task = nullptr;

@@ -507,10 +507,10 @@ bool flush_head(HttpRequestObject* request) noexcept {
 }
 
 void log_response(HttpRequestObject* request, int status) noexcept {
-    if (request->logged == nullptr) {
+    const Ref log = Ref::borrow(request->connection->server->log_start);
+    if (request->logged == nullptr || log.get() == Py_None) {
         return;
     }
-    const Ref log = Ref::borrow(request->connection->server->log_start);
     if (!Ref(PyObject_CallFunction(log.get(), "Oi", request->logged, status))) {
         PyErr_WriteUnraisable(log.get());
     }

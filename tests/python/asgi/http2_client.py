@@ -12,6 +12,7 @@ from typing import Any
 import h2.config
 import h2.connection
 import h2.events
+import h2.settings
 import hpack
 
 from penstock import asgi
@@ -64,7 +65,9 @@ class Http2Client:
         self.reads = True
 
     async def start(self, settings: dict[Any, int] | None = None) -> None:
-        self.h2.local_settings.update(settings or {})
+        # What is set in `local_settings` itself waits for an acknowledgement, and is never sent.
+        first = {**self.h2.local_settings, **(settings or {})}
+        self.h2.local_settings = h2.settings.Settings(client=True, initial_values=first)
         self.h2.initiate_connection()
         self.flush()
         while not self.settings:

@@ -8,6 +8,7 @@ import shutil
 import ssl
 from typing import Any
 
+import h2.settings
 import httpx
 import pytest
 import trustme
@@ -148,6 +149,29 @@ def test_a_body_goes_both_ways(run: Any, size: int) -> None:
             await client.upload(stream, body)
             answer = await client.answer(stream)
             assert (answer.status, bytes(answer.body)) == (200, body)
+
+    run(main())
+
+
+def test_the_window_of_a_client_holds_from_the_first_response(run: Any) -> None:
+    async def main() -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await respond(send, b"x" * 1000)
+
+        window = {h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 10}
+        async with (
+            serving(app, http2=True) as server,
+            speaking_http2(server, None, window) as client,
+        ):
+            client.reads = False
+            stream = client.ask()
+            while not client.answers[stream].body:
+                await client.read()
+            await client.round_trip()
+            assert client.answers[stream].body == b"x" * 10
+            client.h2.increment_flow_control_window(990, stream)
+            client.flush()
+            assert (await client.answer(stream)).body == b"x" * 1000
 
     run(main())
 

@@ -18,9 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import hpack
 import httpx
 import pytest
 
+from penstock.asgi import serve
 from penstock.cli import main
 from penstock.cli._metrics_endpoint import MetricsEndpoint, check_address
 from penstock.cli._serve import access_log
@@ -29,6 +31,14 @@ from penstock.cli._serve.limits import ProcessLimits, resident_memory
 from penstock.cli._serve.metrics.memory import SharedCounters
 from penstock.cli._serve.metrics.page import metrics_page
 from penstock.cli._serve.observed import Observed
+from tests.python.asgi.http2_client import (
+    END_HEADERS,
+    HEADERS,
+    PREFACE,
+    SETTINGS,
+    frame,
+    request_fields,
+)
 from tests.python.conftest import CORE_MISSING
 
 from .test_serve import PACKAGE, ask, folder, serving, wait_for  # noqa: F401
@@ -231,6 +241,45 @@ def test_the_status_without_a_response(disconnects: bool) -> None:
     observed = Observed(app, [lambda scope, status, seconds: seen.append(status)])
     asyncio.run(observed({"type": "http"}, receive, receive))
     assert seen == [499 if disconnects else 500]
+
+
+@pytest.mark.parametrize("http2", [False, True])
+def test_the_status_of_a_body_that_stalls(http2: bool) -> None:
+    """It was counted as that of a client that has gone."""
+    seen: list[tuple[int, bool]] = []
+    told: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    observed = Observed(app, [lambda scope, status, seconds: seen.append((status, seconds > 0))])
+
+    async def main() -> None:
+        async with serve(
+            observed,
+            port=0,
+            lifespan="off",
+            http2=http2,
+            timeout_body=0.05,
+            access_log=lambda scope, status: told.append(status),
+            on_refusal=observed.note_refusal,
+        ) as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            if http2:
+                head = hpack.Encoder().encode(request_fields(method=b"POST"))
+                writer.write(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, 1, head))
+            else:
+                writer.write(b"POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nb")
+                assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
+            while not seen:  # noqa: ASYNC110 nothing tells of it
+                await asyncio.sleep(0.01)
+            assert observed.in_progress == 0
+            writer.close()
+
+    asyncio.run(main())
+    assert seen == [(408, True)]
+    assert told == [408]
 
 
 def test_the_page_of_metrics() -> None:

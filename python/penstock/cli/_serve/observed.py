@@ -22,16 +22,29 @@ class Observed:
     Args:
         app: The other application.
         observers: Called when the application has ended. The status is 500 if it has ended before
-            a response, as the server then answers, and 499 if its client has gone before.
+            a response, as the server then answers, that of the server's own answer where the body
+            of the request has failed (400, 408), and 499 if the client has gone before.
     """
 
     def __init__(self, app: Application, observers: Sequence[Observer]) -> None:
         self._app = app
         self._observers = observers
-        self.in_progress = 0
+        # By the identity of the scope: what the server has answered in the application's place.
+        self._running: dict[int, int] = {}
+
+    @property
+    def in_progress(self) -> int:
+        """The number of requests whose application has not ended."""
+        return len(self._running)
 
     def note_refusal(self, scope: Scope, status: int) -> None:
-        """Tell the observers of a response of the server itself."""
+        """Tell the observers of a response of the server itself.
+
+        Of a request whose application runs they are told when that has ended.
+        """
+        if id(scope) in self._running:
+            self._running[id(scope)] = status
+            return
         for observer in self._observers:
             observer(scope, status, 0.0)
 
@@ -55,7 +68,7 @@ class Observed:
             return send(message)
 
         began = time.perf_counter()
-        self.in_progress += 1
+        self._running[id(scope)] = 0
         try:
             return await self._app(scope, note_disconnect, note_status)
         except BaseException as error:
@@ -63,7 +76,7 @@ class Observed:
                 without_response = CLIENT_HAS_GONE
             raise
         finally:
-            self.in_progress -= 1
+            status = self._running.pop(id(scope)) or status or without_response
             seconds = time.perf_counter() - began
             for observer in self._observers:
-                observer(scope, status or without_response, seconds)
+                observer(scope, status, seconds)
