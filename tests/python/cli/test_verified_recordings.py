@@ -1,0 +1,109 @@
+"""``verify``: what it finds in recorded files, and what it says of files that it cannot read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.cli._recordings.checks import check
+from penstock.cli._recordings.reading import read_parts
+from tests.python.cli.made_recordings import changing_recording, output, record_into, rewritten
+
+
+@pytest.mark.parametrize("name", ["run.csv", "run.parquet", "run.jsonl", "run.sqlite", ""])
+def test_a_whole_recording_verifies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    record_into(tmp_path)
+    code, out, err = output(capsys, "verify", tmp_path / name)
+    assert (code, err) == (0, "")
+    assert "no problem; parts 1, runs 1, events 0" in out
+    assert "fuel: samples 100, failed 0, missed slots 0, gaps 0" in out
+
+
+def test_slots_that_the_rows_report_as_missed_are_no_gap(tmp_path: Path) -> None:
+    record_into(tmp_path, slow_at=30)
+    findings = check(lambda: read_parts(tmp_path / "run.parquet"))
+    assert findings.problems == 0
+    assert findings.devices["fuel"].missed_slots > 0
+    assert findings.devices["fuel"].samples + findings.devices["fuel"].missed_slots == 100
+
+
+def test_rows_that_are_gone_are_a_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record_into(tmp_path)
+    rewritten(tmp_path / "run.parquet", [n for n in range(200) if not 50 <= n < 60])
+    code, out, _ = output(capsys, "verify", "--json", tmp_path / "run.parquet")
+    assert code == 8
+    (found,) = json.loads(out).values()
+    assert found["problems"] == 2
+    for device in found["devices"].values():
+        assert (device["gaps"], device["out_of_order"], device["duplicates"]) == (1, 0, 0)
+        assert device["longest_gap_s"] == pytest.approx(0.6)
+
+
+def test_duplicates_and_wrong_order_are_found(tmp_path: Path) -> None:
+    record_into(tmp_path)
+    order = [*range(100), 98, 99, *range(100, 150), 149, 140, *range(150, 200)]
+    path = rewritten(tmp_path / "run.parquet", order)
+    findings = check(lambda: read_parts(path))
+    duplicates = sum(device.duplicates for device in findings.devices.values())
+    out_of_order = sum(device.out_of_order for device in findings.devices.values())
+    assert (duplicates, out_of_order) == (4, 0)
+
+
+def test_a_file_without_the_columns_of_a_recording_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(pa.table({"device": ["a"], "flow": [1.0]}), tmp_path / "other.parquet")
+    code, out, _ = output(capsys, "verify", tmp_path / "other.parquet")
+    assert code == 8
+    assert "other.parquet has no column unit_id, t_utc, t_mono_ns" in out
+
+
+def test_what_cannot_be_read_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1 and nothing more")
+    code, _, err = output(capsys, "verify", tmp_path / "torn.parquet")
+    assert code == 5
+    assert f"nothing of {tmp_path / 'torn.parquet'} can be read: " in err
+    code, _, err = output(capsys, "verify", tmp_path / "nowhere")
+    assert (code, "does not exist" in err) == (5, True)
+
+
+def test_a_table_that_is_not_there_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_into(tmp_path)
+    code, out, err = output(capsys, "verify", tmp_path / "run.sqlite", "--table", "kiln")
+    assert (code, out) == (5, "")
+    assert "has no recording kiln yet; check the path and --table" in err
+
+
+def test_devices_are_listed_in_the_order_of_the_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = changing_recording(tmp_path / "run.parquet")
+    _, out, _ = output(capsys, "verify", path)
+    assert out.index("  d: ") < out.index("  b: ")
+
+
+def test_what_recover_cuts_off_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record_into(tmp_path)
+    with (tmp_path / "run.csv").open("ab") as file:
+        file.write(b"fuel,A")
+    code, out, _ = output(capsys, "recover", tmp_path / "run.csv")
+    assert code == 0
+    assert f"6 bytes of a torn end cut off and kept in {tmp_path / 'run.csv.torn'}" in out
+    with (tmp_path / "run.csv").open("ab") as file:
+        file.write(b"x" * 100_000)
+    code, _, err = output(capsys, "recover", tmp_path / "run.csv")
+    assert (code, "add --force" in err) == (5, True)
+    code, out, _ = output(capsys, "recover", "--json", "--force", tmp_path / "run.csv")
+    assert json.loads(out)["kept_in"] == [f"{tmp_path / 'run.csv.torn2'}"]
