@@ -1,9 +1,11 @@
 # The native half of penstock.record; private to the package.
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from typing_extensions import Buffer
+
+_T = TypeVar("_T")
 
 # The kind ("f" float64, "i" int64, "b" int8 truth values, "t" int64 nanoseconds since 1970 UTC,
 # "s" int32 places in the texts, -1 for null), the values, a byte for each value that is 0 where it
@@ -36,6 +38,7 @@ def frame_values(
     line: bytes,
     /,
 ) -> dict[str, float | str] | None: ...
+def filled(type: type[_T], slots: tuple[Any, ...], /, *values: object) -> _T: ...
 def utc_stamps(moments: Iterable[datetime], otherwise: Callable[[Any], int], /) -> bytes: ...
 
 class xxh3_128:

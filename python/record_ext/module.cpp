@@ -39,6 +39,8 @@ PyMethodDef functions[] = {
     {"frame_values", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&frame_values)),
      METH_FASTCALL,
      "frame_values(prefix, names, widths, decimals, text_width, texts, line): a dict, or None."},
+    {"filled", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&filled)), METH_FASTCALL,
+     "filled(type, slots, *values): an instance whose slots hold the values."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -24,6 +24,7 @@ PyObject* value_lists(PyObject* module, PyObject* arguments) noexcept;
 PyObject* float_cells(PyObject* module, PyObject* cells) noexcept;
 PyObject* utc_stamps(PyObject* module, PyObject* arguments) noexcept;
 PyObject* frame_values(PyObject* module, PyObject* const* arguments, Py_ssize_t count) noexcept;
+PyObject* filled(PyObject* module, PyObject* const* arguments, Py_ssize_t count) noexcept;
 
 /// Adds the class xxh3_128; false with an exception set.
 bool add_xxh3_digest(PyObject* module) noexcept;

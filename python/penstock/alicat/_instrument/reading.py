@@ -23,13 +23,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from penstock._record import frame_values
+from penstock._record import filled, frame_values
 from penstock.alicat._bus.replies import refuse_line
 from penstock.alicat.errors import AlicatParseError, ErrorContext
 from penstock.alicat.registry import Gas, Statistic
@@ -77,6 +77,11 @@ STATUS_BY_TOKEN: dict[bytes, StatusCode] = {code.value.encode(): code for code i
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_CODES: frozenset[str] = frozenset()
+
+
+def slots_of(kind: type[Any]) -> tuple[Any, ...]:
+    """The slots of a dataclass, in the order of its fields, for ``filled``."""
+    return tuple(getattr(kind, field.name) for field in fields(kind))
 
 
 def utc_from_unix_ns(unix_ns: int) -> datetime:
@@ -199,6 +204,8 @@ class ParsedFrame:
     unknown_status: frozenset[str]
 
 
+_SLOTS_OF_FRAME = slots_of(ParsedFrame)
+
 _Plan = tuple[bytes, tuple[str, ...], tuple[int, ...], tuple[int, ...], int, dict[bytes, str]]
 
 
@@ -287,7 +294,10 @@ class FrameDecoder:
         if self._plan is not None:
             usual = frame_values(*self._plan, line)
             if usual is not None:
-                return ParsedFrame(self.unit_id, MappingProxyType(usual), NO_STATUS, _NO_CODES)
+                values = MappingProxyType(usual)
+                return filled(
+                    ParsedFrame, _SLOTS_OF_FRAME, self.unit_id, values, NO_STATUS, _NO_CODES
+                )
         return self.by_pattern(line)
 
     def by_pattern(self, line: bytes) -> ParsedFrame:

@@ -9,8 +9,9 @@ from enum import Enum, IntEnum
 from time import monotonic_ns, time_ns
 from typing import Generic, Protocol, TypeVar
 
+from penstock._record import filled
 from penstock.alicat._instrument.kinds import Capability, Medium
-from penstock.alicat._instrument.reading import Reading, StatusCode, utc_from_unix_ns
+from penstock.alicat._instrument.reading import Reading, StatusCode, slots_of, utc_from_unix_ns
 from penstock.alicat.errors import AlicatError, ErrorContext
 from penstock.alicat.registry import Statistic
 
@@ -98,7 +99,9 @@ class DeviceResult(Generic[T]):
     @classmethod
     def of_reading(cls, reading: Reading) -> DeviceResult[Reading]:
         """The result of a reading."""
-        return DeviceResult(
+        return filled(
+            DeviceResult,
+            _SLOTS_OF_RESULT,
             reading,
             None,
             reading.requested_monotonic_ns,
@@ -115,6 +118,9 @@ class DeviceResult(Generic[T]):
         return cls(
             None, error, requested_monotonic_ns, requested_unix_ns, monotonic_ns(), time_ns()
         )
+
+
+_SLOTS_OF_RESULT = slots_of(DeviceResult)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from time import monotonic
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from penstock._record import filled
 from penstock.alicat._bus.client import AlicatProtocolClient
 from penstock.alicat._bus.replies import Exchange
 from penstock.alicat._bus.scheduler import BusScheduler
@@ -46,7 +47,7 @@ from penstock.alicat._instrument.data_frame import (
 from penstock.alicat._instrument.events import EventKind
 from penstock.alicat._instrument.identity import DeviceInfo
 from penstock.alicat._instrument.kinds import FirmwareFamily, FirmwareVersion
-from penstock.alicat._instrument.reading import FrameDecoder, ParsedFrame, Reading
+from penstock.alicat._instrument.reading import FrameDecoder, ParsedFrame, Reading, slots_of
 from penstock.alicat._instrument.setpoints import FullScaleValue
 from penstock.alicat.commands.command import Command, CommandContext, ReportedUnit
 from penstock.alicat.commands.control import SETPOINT, SetpointRequest
@@ -68,6 +69,9 @@ from penstock.alicat.registry.units import are_same_unit
 
 if TYPE_CHECKING:
     from penstock.alicat._session.session import Session
+
+
+_SLOTS_OF_READING = slots_of(Reading)
 
 
 class FormatInForce:
@@ -110,7 +114,9 @@ class FormatInForce:
     def reading_of(self, exchange: Exchange[ParsedFrame]) -> Reading:
         """Return the reading of a frame: its values, the units in force and its times."""
         frame, requested_ns, requested_unix_ns, received_ns, received_unix_ns = exchange
-        return Reading(
+        return filled(
+            Reading,
+            _SLOTS_OF_READING,
             frame.unit_id,
             frame.values,
             self._units,

@@ -309,11 +309,16 @@ class ColumnBuffer:
     def amend(self, name: str, value: float | str) -> None:
         """Set a field of the recorder's own in the newest row."""
         column = self.fields.get(name)
+        rows = len(self.t_utc)
+        if type(column) is FloatColumn and type(value) is float and len(column.valid) == rows - 1:
+            column.data.append(value)
+            column.valid.append(1)
+            return
         if column is None:
             kind: FieldKind = "text" if isinstance(value, str) else "float"
             column = self.fields[name] = new_column(kind)
             self.schema = self.schema.with_field(Field(name, kind))
-        column.pad(len(self.t_utc) - 1)
+        column.pad(rows - 1)
         column.append(column.stored(value))
 
     def complete(self) -> None:

@@ -82,7 +82,11 @@ class SourceSet:
     @property
     def revision(self) -> int:
         """Grows whenever fields or facts of a device have changed."""
-        return sum(source.revision for source in self._with_schema)
+        # A recording looks at it after every poll, and nearly always has one source.
+        revision = 0
+        for source in self._with_schema:
+            revision += source.revision
+        return revision
 
     @property
     def pushing(self) -> tuple[PushSource, ...]:
