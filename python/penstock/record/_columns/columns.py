@@ -349,8 +349,9 @@ class ColumnBuffer:
                 column = quick.get(name)
                 if type(value) is float and type(column) is FloatColumn:
                     valid = column.valid
-                    if len(valid) <= rows:
-                        if len(valid) < rows:
+                    there = len(valid)
+                    if there <= rows:
+                        if there < rows:
                             column.pad(rows)
                         column.data.append(value)
                         valid.append(1)
@@ -358,8 +359,9 @@ class ColumnBuffer:
                 elif type(value) is str and type(column) is TextColumn:
                     code = column.known.get(value)
                     codes = column.codes
-                    if code is not None and len(codes) <= rows:
-                        if len(codes) < rows:
+                    there = len(codes)
+                    if code is not None and there <= rows:
+                        if there < rows:
                             column.pad(rows)
                         codes.append(code)
                         continue

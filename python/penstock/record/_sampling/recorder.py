@@ -215,7 +215,7 @@ class Recording:
         while (lane := schedule.next_lane()) is not None:
             target = lane.target_ns
             await clock.sleep_until_ns(target)
-            waited = await rows.wait_for_room()
+            waited = rows.is_full and await rows.wait_for_room()
             now = clock.monotonic_ns()
             if now >= lane.next_ns:
                 # A slot whose whole period has passed is skipped and not repeated: two polls in a

@@ -39,6 +39,7 @@ class WaitingRows:
         self._skip = 0  # rows at the head of the buffer that DROP_OLDEST has given up
         self._capacity = capacity
         self._overflow = overflow
+        self._blocks = overflow is OverflowPolicy.BLOCK
         self._summary = summary
         self._arrived = anyio.Event()
         self._room = anyio.Event()
@@ -46,7 +47,12 @@ class WaitingRows:
         self._ended = False
 
     def __len__(self) -> int:
-        return self._complete_rows + len(self.buffer) - self._skip
+        return self._complete_rows + len(self.buffer.t_utc) - self._skip
+
+    @property
+    def is_full(self) -> bool:
+        """Whether another row has to wait for room, as it does with BLOCK."""
+        return self._blocks and len(self) >= self._capacity
 
     @property
     def schema(self) -> RecordSchema:
@@ -62,11 +68,10 @@ class WaitingRows:
         reply while it waits for room.
         """
         waited = False
-        if self._overflow is OverflowPolicy.BLOCK:
-            while len(self) >= self._capacity:
-                waited = True
-                self._room = anyio.Event()
-                await self._room.wait()
+        while self.is_full:
+            waited = True
+            self._room = anyio.Event()
+            await self._room.wait()
         return waited
 
     def admit(self, device: str) -> bool:
