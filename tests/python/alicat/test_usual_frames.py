@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock._record import frame_values
+from penstock._record import filled, frame_values
 from penstock.alicat import AlicatError
 from penstock.alicat._instrument.data_frame import parse_data_frame_format
-from penstock.alicat._instrument.reading import Column, FrameDecoder
+from penstock.alicat._instrument.reading import (
+    Column,
+    FrameDecoder,
+    ParsedFrame,
+    Reading,
+    slots_of,
+)
 
 from .captures import (
     FORMAT_5V12,
@@ -139,3 +147,22 @@ def test_usual_frame_needs_no_pattern(
 def test_wrong_plans_are_refused(arguments: tuple[object, ...]) -> None:
     with pytest.raises((TypeError, ValueError)):
         frame_values(*arguments)  # type: ignore[arg-type]
+
+
+def test_an_instance_made_of_slots_is_the_one_that_its_class_makes() -> None:
+    frame = FrameDecoder(NUMBERS_ONLY, "A")(b"A -0.5 +12.34")
+    made = ParsedFrame(frame.unit_id, frame.values, frame.status, frame.unknown_status)
+    assert type(frame) is ParsedFrame
+    assert frame == made
+    assert repr(frame) == repr(made)
+    assert gc.is_tracked(frame)
+
+
+def test_what_is_no_slot_of_the_class_is_refused() -> None:
+    slots = slots_of(ParsedFrame)
+    with pytest.raises(TypeError, match="a value for each slot"):
+        filled(ParsedFrame, slots, "A")
+    with pytest.raises(TypeError, match="is no slot of"):
+        filled(ParsedFrame, (slots_of(Reading)[0],), "A")
+    with pytest.raises(TypeError, match="is no slot of"):
+        filled(ParsedFrame, ("unit_id",), "A")
