@@ -74,6 +74,14 @@ async def serve_picows() -> None:
     await serve_until_stdin_ends(server.sockets[0].getsockname()[1])
 
 
+async def serve_picows_websockets() -> None:
+    """The interface of websockets that picows has too: a task for each connection."""
+    from picows.websockets import serve
+
+    async with serve(echo, "127.0.0.1", 0, compression=None) as server:
+        await serve_until_stdin_ends(next(iter(server.sockets)).getsockname()[1])
+
+
 async def serve_aiohttp() -> None:
     """aiohttp's server."""
     from aiohttp import web
@@ -103,6 +111,8 @@ SERVERS: dict[str, tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = {
     "penstock-async-for": ("penstock", functools.partial(serve_penstock, echo)),
     "picows on uvloop": ("uvloop", serve_picows),
     "picows": ("asyncio", serve_picows),
+    "picows.websockets on uvloop": ("uvloop", serve_picows_websockets),
+    "picows.websockets": ("asyncio", serve_picows_websockets),
     "websockets on uvloop": ("uvloop", serve_websockets),
     "websockets": ("asyncio", serve_websockets),
     "aiohttp on uvloop": ("uvloop", serve_aiohttp),

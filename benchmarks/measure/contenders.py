@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 FLOOR = "floor"
 # The floor of what Python costs: receive, call a function of Python, send; see call_floor.py.
 PYTHON_FLOOR = "floor-python"
 OURS = "penstock"
 LOOPS = [OURS, "asyncio", "uvloop", "zloop", "rloop", "blazio", "talyn", "veloxloop", "loopmini"]
+if sys.version_info >= (3, 14):
+    LOOPS.append("zuvloop")  # it exists for no earlier CPython
 # aiofastnet's transports on these loops.
 FASTNET_LOOPS = [f"aiofastnet@{loop}" for loop in ("asyncio", "uvloop", OURS)]
 # Shown, but not compared with Penstock: programs that do less work than the others.

@@ -1,4 +1,4 @@
-"""WebSocket echo in Python: penstock.websocket beside picows, websockets and aiohttp.
+"""WebSocket echo in Python: penstock.websocket beside picows, its websockets, websockets, aiohttp.
 
 The load (``cpp/websocket_client.cpp``) keeps its connections open with one binary message in flight
 on each, and compares every reply byte for byte. Compression is off. The floor is raw epoll, which
