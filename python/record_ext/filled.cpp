@@ -1,4 +1,4 @@
-// filled(): an instance of a frozen class with slots, without its __init__, which sets each field by
+// filled(): an instance of a frozen class with slots, without its __init__. That sets each field by
 // a call of object.__setattr__: ten fields take longer than the frame that they are read from.
 
 #include "module.hpp"
