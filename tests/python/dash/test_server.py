@@ -14,6 +14,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from penstock.dash import Board, ControlError, Limits
+from penstock.dash._application import _page_files
 from penstock.record.shown_quantity import Quantity
 from tests.python.conftest import CORE_MISSING
 from tests.python.dash.tables import AIM, FLOW, PRESSURE, START, sample, table, wave
@@ -523,22 +524,14 @@ def test_csv_without_a_range_names_the_remedy(serve: Any, query: str) -> None:
 def test_the_page_is_small_and_complete(serve: Any) -> None:
     served = serve(Board("run"))
     total = 0
-    pages = [
-        "/",
-        "/dash.css",
-        "/dash.js",
-        "/card.js",
-        "/connection.js",
-        "/change_dialog.js",
-        "/drag.js",
-    ]
-    for path in [*pages, "/icon.svg", "/vendor/uPlot.iife.min.js", "/vendor/uPlot.min.css"]:
+    for name in _page_files():
+        path = "/" if name == "index.html" else f"/{name}"
         status, headers, body = get(served, path, **{"Accept-Encoding": "gzip"})
         assert (status, headers.get("content-encoding")) == (200, "gzip"), path
         total += len(body)
         again, _, _ = get(served, path, **{"If-None-Match": headers["etag"]})
         assert again == 304
-    assert total < 400 * 1024
+    assert total < 64 * 1024
     assert get(served, "/vendor/../dash.js")[0] in (200, 404)
     assert get(served, "/../../__init__.py")[0] == 404
 

@@ -137,7 +137,8 @@ export class Chart {
     return {
       width,
       height,
-      padding: [10, this.sides.length > 1 ? 0 : 14, 0, 0],
+      // A time below the right end of the axis has half of its width there.
+      padding: [10, this.sides.length > 1 ? 0 : 32, 0, 0],
       legend: { show: false },
       scales,
       axes,

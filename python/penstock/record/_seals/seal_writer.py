@@ -13,7 +13,6 @@ once a second: after a power cut a second's rows may be unproven, and are there 
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import secrets
 import time
@@ -65,7 +64,7 @@ class SealWriter:
         self._open_line = b""
         self._first_ns = self._last_ns = 0
         self._digest = new_digest(self._digest_name)
-        self._begin_range(last)
+        self._begin_range(last.number + 1, last.end, last.rows, last.digest)
 
     @classmethod
     def create(cls, of: Path, key: SigningKey | None, *, overwrite: bool) -> SealWriter:
@@ -194,16 +193,17 @@ class SealWriter:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _begin_range(self, last: Seal) -> None:
-        self._number = last.number + 1
-        self._start = self._end = last.end
-        self._first_row = self._rows = last.rows
+    def _begin_range(self, number: int, start: int, rows: int, previous: bytes) -> None:
+        self._number = number
+        self._start = self._end = start
+        self._first_row = self._rows = rows
         self._first_ns = self._last_ns = 0
-        self._previous = last.digest
-        self._digest = new_digest(self._digest_name, last.digest)
+        self._previous = previous
+        self._digest = new_digest(self._digest_name, previous)
         self._open_line = b""
 
-    def _line(self, kind: str) -> tuple[bytes, Seal]:
+    def _line(self, kind: str) -> tuple[bytes, bytes]:
+        """The line of the present range, and its digest."""
         seal = Seal(
             self._number,
             kind,
@@ -220,13 +220,13 @@ class SealWriter:
         digest.update(before)
         result = digest.digest()
         signature = self._key.sign(result) if self._key is not None else b""
-        return seal_line(before, result, signature), dataclasses.replace(seal, digest=result)
+        return seal_line(before, result, signature), result
 
     def _finish_range(self, kind: str) -> None:
-        line, seal = self._line(kind)
+        line, digest = self._line(kind)
         self._full.append(line)
         self._at += len(line)
-        self._begin_range(seal)
+        self._begin_range(self._number + 1, self._end, self._rows, digest)
 
     def _seal_found(self, of: Path, size: int, rows: int) -> None:
         """Seal what lies behind the last seal, which nobody saw being written."""
