@@ -10,30 +10,24 @@ import argparse
 from collections.abc import Sequence
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import (
-    CPU,
-    RATE,
-    Sample,
-    protocol_facts,
-    protocol_sentence,
+from benchmarks.measure.closed_loop import CPU, RATE, Sample
+from benchmarks.measure.closed_loop_page import (
+    ClosedLoopPage,
+    Comparisons,
+    add_cells,
+    cells_of,
+    first_label,
 )
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Comparison, Metric, metric_panel
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FASTNET_LOOPS, FLOOR, PACKAGES, PYTHON_FLOOR
 from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.echo_stand import LABELS, Cell, EchoStand
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import build_native
-from benchmarks.measure.options import add_loops, add_turns, choices, numbers, shorten_if_quick
+from benchmarks.measure.options import shorten_if_quick
 from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart, Panel
+from benchmarks.measure.plots import Panel
 from benchmarks.measure.processes import Failed
 from benchmarks.measure.tables import markdown_table
 
@@ -49,15 +43,29 @@ COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--turns", "3"]
 
 
+def _panels(comparisons: Comparisons, metric: Metric[Sample]) -> list[Panel]:
+    by_load: dict[tuple[str, ...], list[Comparison[Sample]]] = {}
+    for comparison in comparisons:
+        by_load.setdefault(comparison.labels[1:], []).append(comparison)
+    return [
+        metric_panel(f"{size} messages, {connections} connections", group, metric, first_label)
+        for (size, connections), group in by_load.items()
+    ]
+
+
+PAGE = ClosedLoopPage(
+    name="echo",
+    subject="TCP echo",
+    labels=LABELS,
+    metrics=METRICS,
+    charts={"echo": RATE, "echo-cpu": CPU},
+    panels=_panels,
+)
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    add_loops(parser, FASTNET_LOOPS)
-    parser.add_argument(
-        "--styles", type=choices("style", STYLES), default=STYLES, help=f"of {','.join(STYLES)}"
-    )
-    parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
-    parser.add_argument("--connections", type=numbers, default=CONNECTIONS, help="e.g. 3,32")
-    add_turns(parser)
+    add_cells(parser, STYLES, STYLES, SIZES, CONNECTIONS, further_loops=FASTNET_LOOPS)
     parser.add_argument(
         "--syscalls",
         action="store_true",
@@ -78,47 +86,18 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         comparisons.append(comparison)
         if options.syscalls:
             syscalls.append(_syscalls(cell, comparison, stand, say))
-    parts = [
-        describe(facts),
-        protocol_sentence(options),
-        *metric_tables(comparisons, LABELS, contenders, METRICS),
-    ]
+    further = []
     if syscalls:
-        parts += ["System calls per request, from a separate pass under strace:"]
-        parts += [_syscall_table(comparisons, syscalls, contenders)]
-    return Report(
-        results={
-            "page": "echo",
-            "machine": facts,
-            "protocol": protocol_facts(options, cores),
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-            "syscalls_per_request": syscalls,
-        },
-        markdown="\n\n".join([*parts, *missing_list(comparisons)]),
-        charts={
-            "echo": Chart(
-                "TCP echo: requests per second (more is better)",
-                "thousand requests / s",
-                _panels(comparisons, RATE),
-            ),
-            "echo-cpu": Chart(
-                "TCP echo: server CPU per request (less is better)",
-                "µs / request",
-                _panels(comparisons, CPU),
-            ),
-        },
-        failures=own_failures(comparisons),
-    )
+        further = ["System calls per request, from a separate pass under strace:"]
+        further += [_syscall_table(comparisons, syscalls, contenders)]
+    report = PAGE.report(comparisons, contenders, options, cores, facts, further=further)
+    report.results["syscalls_per_request"] = syscalls
+    return report
 
 
 def chosen_cells(options: argparse.Namespace) -> list[Cell]:
     """All requested combinations, plus FURTHER_CELLS unless an option narrows the load."""
-    cells = [
-        Cell(style, size, connections)
-        for style in options.styles
-        for size in options.sizes
-        for connections in options.connections
-    ]
+    cells = list(cells_of(options))
     if options.sizes == SIZES and options.connections == CONNECTIONS:
         cells += [cell for cell in FURTHER_CELLS if cell.style in options.styles]
     return cells
@@ -153,18 +132,3 @@ def _syscall_table(
         for comparison, counts in zip(comparisons, syscalls, strict=True)
     ]
     return markdown_table([*LABELS, *contenders], rows, labels=len(LABELS))
-
-
-def _panels(comparisons: Sequence[Comparison[Sample]], metric: Metric[Sample]) -> list[Panel]:
-    by_load: dict[tuple[str, ...], list[Comparison[Sample]]] = {}
-    for comparison in comparisons:
-        by_load.setdefault(comparison.labels[1:], []).append(comparison)
-    return [
-        metric_panel(
-            f"{size} messages, {connections} connections",
-            group,
-            metric,
-            lambda comparison: comparison.labels[0],
-        )
-        for (size, connections), group in by_load.items()
-    ]

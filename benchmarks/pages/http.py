@@ -18,25 +18,17 @@ from benchmarks.measure.closed_loop import (
     Loaded,
     Sample,
     in_turns,
-    protocol_facts,
-    protocol_sentence,
     serving,
 )
-from benchmarks.measure.comparison import (
-    Comparison,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.closed_loop_page import ClosedLoopPage, one_panel
+from benchmarks.measure.comparison import Comparison
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import PACKAGES
 from benchmarks.measure.cost_ratios import Cost
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import BENCHMARKS, build_native
 from benchmarks.measure.options import add_loops, add_turns, choices, shorten_if_quick
 from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
 
 SUMMARY = "HTTP hello, keep-alive, closed loop"
 
@@ -44,6 +36,14 @@ METRICS = [RATE, CPU_WITHOUT_FLOOR]
 COSTS = [Cost(CPU_WITHOUT_FLOOR, Sample)]
 COMPARISON_OPTIONS = ["--turns", "4"]
 LABELS = ["framework"]
+PAGE = ClosedLoopPage(
+    name="http",
+    subject="HTTP hello",
+    labels=LABELS,
+    metrics=METRICS,
+    charts={"http": RATE},
+    panels=one_panel(),
+)
 NAMES = {"uvicorn": "uvicorn + httptools", "aiohttp": "aiohttp"}
 
 
@@ -83,26 +83,12 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         return Comparison((NAMES[framework],), outcomes)
 
     comparisons = [compare(framework) for framework in options.frameworks]
-    parts = [
-        describe(facts),
-        f"{protocol_sentence(options)} {options.connections} connections, kept alive.",
-        *metric_tables(comparisons, LABELS, options.loops, METRICS),
-        *missing_list(comparisons),
-    ]
-    panel = metric_panel("", comparisons, RATE, lambda comparison: comparison.labels[0])
-    return Report(
-        results={
-            "page": "http",
-            "machine": facts,
-            "protocol": protocol_facts(options, cores),
-            "connections": options.connections,
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-        },
-        markdown="\n\n".join(parts),
-        charts={
-            "http": Chart(
-                "HTTP hello: requests per second (more is better)", "thousand requests / s", [panel]
-            )
-        },
-        failures=own_failures(comparisons),
+    return PAGE.report(
+        comparisons,
+        options.loops,
+        options,
+        cores,
+        facts,
+        load=f"{options.connections} connections, kept alive.",
+        conditions={"connections": options.connections},
     )

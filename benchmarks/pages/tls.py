@@ -10,28 +10,30 @@ from pathlib import Path
 from benchmarks.echo_server import STYLES
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.certificate import make_certificate
-from benchmarks.measure.closed_loop import CPU, RATE, Sample, protocol_facts, protocol_sentence
-from benchmarks.measure.comparison import (
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.closed_loop import CPU, RATE, Sample
+from benchmarks.measure.closed_loop_page import ClosedLoopPage, add_cells, cells_of, one_panel
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FASTNET_LOOPS, FLOOR, PACKAGES
 from benchmarks.measure.cost_ratios import Cost
-from benchmarks.measure.echo_stand import LABELS, Cell, EchoStand
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.echo_stand import LABELS, EchoStand
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import BuildFailed, build_native
-from benchmarks.measure.options import add_loops, add_turns, choices, numbers, shorten_if_quick
+from benchmarks.measure.options import shorten_if_quick
 from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
 
 SUMMARY = "TLS echo, closed loop"
 
 METRICS = [RATE, CPU]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--turns", "4"]
+PAGE = ClosedLoopPage(
+    name="tls",
+    subject="TLS echo",
+    labels=LABELS,
+    metrics=METRICS,
+    charts={"tls-cpu": CPU},
+    panels=one_panel(lambda comparison: ", ".join(comparison.labels[:2])),
+)
 
 
 @dataclass(frozen=True)
@@ -52,17 +54,15 @@ class TlsStand(EchoStand):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    add_loops(parser, FASTNET_LOOPS)
-    styles = [style for style in STYLES if style != "sock"]
-    parser.add_argument(
-        "--styles",
-        type=choices("style", styles),
-        default=["protocol", "streams"],
-        help=f"of {','.join(styles)}",
+    add_cells(
+        parser,
+        [style for style in STYLES if style != "sock"],
+        ["protocol", "streams"],
+        [1024, 16384],
+        [32],
+        further_loops=FASTNET_LOOPS,
+        sizes_are="in bytes",
     )
-    parser.add_argument("--sizes", type=numbers, default=[1024, 16384], help="in bytes")
-    parser.add_argument("--connections", type=numbers, default=[32], help="e.g. 3,32")
-    add_turns(parser)
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
@@ -76,31 +76,5 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         certificate, key = make_certificate(Path(folder))
         stand = TlsStand(native, cores, load="tls_echo_client", certificate=certificate, key=key)
-        comparisons = [
-            stand.compare(Cell(style, size, connections), contenders, options, say)
-            for style in options.styles
-            for size in options.sizes
-            for connections in options.connections
-        ]
-    parts = [
-        describe(facts),
-        protocol_sentence(options),
-        *metric_tables(comparisons, LABELS, contenders, METRICS),
-        *missing_list(comparisons),
-    ]
-    panel = metric_panel("", comparisons, CPU, lambda comparison: ", ".join(comparison.labels[:2]))
-    return Report(
-        results={
-            "page": "tls",
-            "machine": facts,
-            "protocol": protocol_facts(options, cores),
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-        },
-        markdown="\n\n".join(parts),
-        charts={
-            "tls-cpu": Chart(
-                "TLS echo: server CPU per request (less is better)", "µs / request", [panel]
-            )
-        },
-        failures=own_failures(comparisons),
-    )
+        comparisons = [stand.compare(cell, contenders, options, say) for cell in cells_of(options)]
+    return PAGE.report(comparisons, contenders, options, cores, facts)
