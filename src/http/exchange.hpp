@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <penstock/codec/http/target.hpp>
@@ -35,6 +36,8 @@ public:
     /// The stream that carries it.
     [[nodiscard]] virtual AnyStream& stream() noexcept = 0;
 
+    [[nodiscard]] const ServerOptions& options() const noexcept { return server_.options; }
+
     // The request.
     [[nodiscard]] const RequestHead& head() const noexcept { return head_; }
     [[nodiscard]] const codec::http::Target& target() const noexcept { return target_; }
@@ -46,7 +49,13 @@ public:
     [[nodiscard]] bool response_started() const noexcept { return framing_ != Framing::undecided; }
     void set_body(std::string_view text) { body_text_.assign(text); }
     void set_body(std::string&& text) noexcept { body_text_ = std::move(text); }
+    [[nodiscard]] const std::string& body_text() const noexcept { return body_text_; }
+    [[nodiscard]] std::string take_body() noexcept { return std::exchange(body_text_, {}); }
     void announce(std::uint64_t size) noexcept { announced_ = size; }
+    [[nodiscard]] std::optional<std::uint64_t> announced() const noexcept { return announced_; }
+    [[nodiscard]] std::optional<std::uint64_t> take_announced() noexcept {
+        return std::exchange(announced_, std::nullopt);
+    }
     [[nodiscard]] virtual Task<Result<>> write_body(Bytes part) = 0;
     [[nodiscard]] virtual Task<Result<>> write_file(fs::File& file, std::uint64_t offset,
                                                     std::uint64_t size) = 0;

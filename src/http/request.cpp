@@ -1,8 +1,14 @@
 #include <penstock/http/request.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <system_error>
 #include <utility>
+
+#include <sys/random.h>
 
 #include <penstock/codec/http/target.hpp>
 
@@ -10,6 +16,39 @@
 #include "http/request_context.hpp"
 
 namespace penstock::http {
+
+namespace {
+
+/// From a stranger, for logs and for the fields of other requests.
+bool is_id(std::string_view text) noexcept {
+    constexpr std::size_t most = 128;
+    constexpr std::string_view marks = "-._~+/=:@";
+    return !text.empty() && text.size() <= most && std::ranges::all_of(text, [&](char each) {
+        return (each >= '0' && each <= '9') || (each >= 'a' && each <= 'z') ||
+               (each >= 'A' && each <= 'Z') || marks.contains(each);
+    });
+}
+
+std::string random_id() {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::array<std::uint8_t, 16> bytes{};
+    ssize_t size = -1;
+    do {
+        size = ::getrandom(bytes.data(), bytes.size(), 0);
+    } while (size < 0 && errno == EINTR);
+    if (size != static_cast<ssize_t>(bytes.size())) {
+        throw std::system_error(errno, std::system_category(), "http::Request: getrandom");
+    }
+    std::string text;
+    text.reserve(2 * bytes.size());
+    for (const std::uint8_t each : bytes) {
+        text += digits[each / 16];
+        text += digits[each % 16];
+    }
+    return text;
+}
+
+} // namespace
 
 Request::Request(detail::Exchange& exchange) noexcept : exchange_(exchange) {}
 
@@ -24,6 +63,34 @@ detail::RequestContext& Request::context() const {
         context_ = std::make_unique<detail::RequestContext>();
     }
     return *context_;
+}
+
+std::optional<Encryption> Request::encryption() const {
+    return exchange_.stream().encryption();
+}
+
+std::optional<VerifiedPeer> Request::client_certificate() const {
+    return exchange_.stream().verified_peer();
+}
+
+std::string_view Request::id() const {
+    std::string& id = context().id;
+    if (id.empty()) {
+        const std::string& field = exchange_.options().request_id_field;
+        const std::string_view sent =
+            field.empty() ? std::string_view() : header(field).value_or(std::string_view());
+        id = is_id(sent) ? std::string(sent) : random_id();
+    }
+    return id;
+}
+
+std::optional<std::chrono::steady_clock::time_point> Request::deadline() const noexcept {
+    return context_ != nullptr ? context_->deadline : std::nullopt;
+}
+
+void Request::tell_deadline(std::chrono::steady_clock::time_point deadline) {
+    std::optional<std::chrono::steady_clock::time_point>& known = context().deadline;
+    known = known ? std::min(*known, deadline) : deadline;
 }
 
 bool Request::client_gone() const noexcept {

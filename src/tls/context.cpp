@@ -1,11 +1,15 @@
 #include <penstock/tls/context.hpp>
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include <openssl/bio.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
 
@@ -15,11 +19,16 @@
 
 namespace penstock::tls {
 
+using detail::ContextCell;
 using detail::ContextState;
+using detail::Freed;
 using detail::OwnedContext;
 using detail::take_openssl_error;
+using detail::TicketKeyRing;
 
 namespace {
+
+using SessionContext = std::array<unsigned char, SSL_MAX_SID_CTX_LENGTH>;
 
 int native_version(Version version) noexcept {
     return version == Version::tls_1_2 ? TLS1_2_VERSION : TLS1_3_VERSION;
@@ -115,11 +124,70 @@ Result<Context> Context::client(const ClientOptions& options) {
         SSL_CTX_set_alpn_protos(context, alpn->data(), static_cast<unsigned>(alpn->size())) != 0) {
         return failure(take_openssl_error());
     }
-    return Context(
-        std::make_shared<ContextState>(std::move(*made), options.verify, options.sessions));
+    return Context(std::make_shared<ContextCell>(
+        std::make_shared<ContextState>(std::move(*made), options.verify, options.sessions), false));
 }
 
-Result<Context> Context::server(const ServerOptions& options) {
+namespace {
+
+/// A digest of what decides which clients are trusted.
+Result<SessionContext> trust_of(const Context::ServerOptions& options) {
+    const std::unique_ptr<EVP_MD_CTX, Freed<EVP_MD_CTX_free>> digest(EVP_MD_CTX_new());
+    const unsigned char required = options.require_client_certificate ? 1 : 0;
+    if (!digest || EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr) != 1 ||
+        EVP_DigestUpdate(digest.get(), &required, 1) != 1) {
+        return failure(take_openssl_error());
+    }
+    if (!options.client_authorities_file.empty()) {
+        const std::unique_ptr<BIO, Freed<BIO_free>> file(
+            BIO_new_file(options.client_authorities_file.c_str(), "rb"));
+        std::array<unsigned char, 4096> part{};
+        std::size_t size = 0;
+        while (file && BIO_read_ex(file.get(), part.data(), part.size(), &size) == 1) {
+            if (EVP_DigestUpdate(digest.get(), part.data(), size) != 1) {
+                return failure(take_openssl_error());
+            }
+        }
+    }
+    SessionContext made{};
+    static_assert(made.size() == 32); // of SHA-256
+    if (EVP_DigestFinal_ex(digest.get(), made.data(), nullptr) != 1) {
+        return failure(take_openssl_error());
+    }
+    return made;
+}
+
+/// A session is resumed only in the context that it began in, or in one that trusts the same
+/// clients and has the same keys by the owner's will: another one that `select` chooses may trust
+/// others. `before` is what a reload replaces.
+Result<> name_session_context(ContextState& state, const ContextState* before) {
+    if (state.ticket_keys) {
+        state.session_context = state.trust;
+    } else if (before != nullptr && before->trust == state.trust) {
+        state.session_context = before->session_context;
+    } else if (RAND_bytes(state.session_context.data(),
+                          static_cast<int>(state.session_context.size())) != 1) {
+        return failure(take_openssl_error());
+    }
+    if (SSL_CTX_set_session_id_context(state.native(), state.session_context.data(),
+                                       static_cast<unsigned>(state.session_context.size())) != 1) {
+        return failure(take_openssl_error());
+    }
+    return {};
+}
+
+/// Keys that are OpenSSL's own go over.
+Result<> copy_ticket_keys(SSL_CTX* from, SSL_CTX* to) {
+    std::array<unsigned char, 80> keys{};
+    const bool copied = SSL_CTX_get_tlsext_ticket_keys(from, keys.data(), keys.size()) == 1 &&
+                        SSL_CTX_set_tlsext_ticket_keys(to, keys.data(), keys.size()) == 1;
+    OPENSSL_cleanse(keys.data(), keys.size());
+    return copied ? Result<>() : failure(take_openssl_error());
+}
+
+Result<std::shared_ptr<ContextState>> make_server(const Context::ServerOptions& options,
+                                                  std::shared_ptr<TicketKeyRing> ticket_keys,
+                                                  const ContextState* before) {
     Result<OwnedContext> made = make_context(TLS_server_method(), options.oldest, options.newest);
     if (!made) {
         return failure(made.error());
@@ -144,14 +212,6 @@ Result<Context> Context::server(const ServerOptions& options) {
                 (options.require_client_certificate ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0),
             nullptr);
     }
-    // A session is resumed only in the context that it began in: another one that `select` chooses
-    // may trust other clients.
-    std::array<unsigned char, 16> session_context{};
-    if (RAND_bytes(session_context.data(), session_context.size()) != 1 ||
-        SSL_CTX_set_session_id_context(context, session_context.data(), session_context.size()) !=
-            1) {
-        return failure(take_openssl_error());
-    }
     Result<std::vector<unsigned char>> alpn = alpn_list(options.alpn);
     if (!alpn) {
         return failure(alpn.error());
@@ -159,11 +219,56 @@ Result<Context> Context::server(const ServerOptions& options) {
     auto state = std::make_shared<ContextState>(std::move(*made), false, 0);
     state->alpn = std::move(*alpn);
     state->select = options.select;
+    const Result<SessionContext> trust = trust_of(options);
+    if (!trust) {
+        return failure(trust.error());
+    }
+    state->trust = *trust;
+    state->ticket_keys = std::move(ticket_keys);
+    if (const Result<> named = name_session_context(*state, before); !named) {
+        return failure(named.error());
+    }
+    if (state->ticket_keys) {
+        SSL_CTX_set_tlsext_ticket_key_evp_cb(context, &detail::Engine::on_ticket_key);
+    } else if (before != nullptr) {
+        if (const Result<> copied = copy_ticket_keys(before->native(), context); !copied) {
+            return failure(copied.error());
+        }
+    }
     SSL_CTX_set_client_hello_cb(context, &detail::Engine::on_client_hello, nullptr);
     if (!state->alpn.empty()) {
         SSL_CTX_set_alpn_select_cb(context, &select_alpn, state.get());
     }
-    return Context(std::move(state));
+    return state;
+}
+
+} // namespace
+
+Result<Context> Context::server(const ServerOptions& options) {
+    Result<std::shared_ptr<ContextState>> state =
+        make_server(options, options.ticket_keys ? options.ticket_keys->ring_ : nullptr, nullptr);
+    if (!state) {
+        return failure(state.error());
+    }
+    return Context(std::make_shared<ContextCell>(std::move(*state), true));
+}
+
+Result<> Context::reload(const ServerOptions& options) const {
+    if (!cell_) { // moved from
+        return failure(std::errc::invalid_argument);
+    }
+    if (!cell_->is_server()) {
+        return failure(std::errc::operation_not_supported);
+    }
+    const std::shared_ptr<ContextState> before = cell_->get();
+    Result<std::shared_ptr<ContextState>> state =
+        make_server(options, options.ticket_keys ? options.ticket_keys->ring_ : before->ticket_keys,
+                    before.get());
+    if (!state) {
+        return failure(state.error());
+    }
+    cell_->set(std::move(*state));
+    return {};
 }
 
 } // namespace penstock::tls

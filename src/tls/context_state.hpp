@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <list>
@@ -10,11 +11,14 @@
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <openssl/ssl.h>
 
 #include <penstock/tls/context.hpp>
+
+#include "tls/ticket_key_ring.hpp"
 
 namespace penstock::tls::detail {
 
@@ -49,6 +53,12 @@ public:
     /// `ServerOptions::select`.
     std::function<std::optional<Context>(std::string_view)> select;
 
+    /// Of a server: null if OpenSSL has keys of this context's own.
+    std::shared_ptr<TicketKeyRing> ticket_keys;
+    /// Of a server: which clients it trusts. Sessions go over to a context that trusts the same.
+    std::array<unsigned char, SSL_MAX_SID_CTX_LENGTH> trust{};
+    std::array<unsigned char, SSL_MAX_SID_CTX_LENGTH> session_context{};
+
     /// The protocols to choose from, each behind its length.
     std::vector<unsigned char> alpn;
 
@@ -71,6 +81,28 @@ private:
     std::mutex lock_;
     std::list<Kept> sessions_; ///< the latest first
     std::unordered_map<std::string, std::list<Kept>::iterator> by_server_;
+};
+
+/// The state that new connections get, which a reload replaces.
+class ContextCell {
+public:
+    ContextCell(std::shared_ptr<ContextState> state, bool server) noexcept
+        : state_(std::move(state)), server_(server) {}
+
+    [[nodiscard]] bool is_server() const noexcept { return server_; }
+    [[nodiscard]] std::shared_ptr<ContextState> get() const {
+        const std::lock_guard guard(lock_);
+        return state_;
+    }
+    void set(std::shared_ptr<ContextState> state) {
+        const std::lock_guard guard(lock_);
+        state_.swap(state); // the old one may end outside the lock
+    }
+
+private:
+    mutable std::mutex lock_;
+    std::shared_ptr<ContextState> state_;
+    const bool server_;
 };
 
 } // namespace penstock::tls::detail

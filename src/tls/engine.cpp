@@ -121,10 +121,10 @@ Engine::~Engine() {
 
 Result<std::unique_ptr<Engine>> Engine::make(const Context& context, Side side,
                                              std::string server_name) {
-    if (!context.state_) { // moved from
+    if (!context.cell_) { // moved from
         return failure(std::errc::invalid_argument);
     }
-    std::unique_ptr<Engine> engine(new Engine(context.state_, std::move(server_name)));
+    std::unique_ptr<Engine> engine(new Engine(context.cell_->get(), std::move(server_name)));
     if (const Result<> begun = engine->begin(side); !begun) {
         return failure(begun.error());
     }
@@ -145,6 +145,7 @@ Result<> Engine::begin(Side side) {
     SSL_set_app_data(connection_.get(), this);
     if (side == Side::server) {
         SSL_set_accept_state(connection_.get());
+        ticket_keys_ = context_->ticket_keys;
         return {};
     }
     SSL_set_connect_state(connection_.get());
@@ -191,6 +192,12 @@ int Engine::on_client_hello(SSL* connection, int* alert, void* /*unused*/) noexc
     return SSL_CLIENT_HELLO_ERROR;
 }
 
+int Engine::on_ticket_key(SSL* connection, unsigned char* name, unsigned char* start,
+                          EVP_CIPHER_CTX* cipher, EVP_MAC_CTX* mac, int encrypts) noexcept {
+    const auto& engine = *static_cast<Engine*>(SSL_get_app_data(connection));
+    return engine.ticket_keys_->begin(name, start, cipher, mac, encrypts == 1);
+}
+
 // The context is selected here and not in the callback for the server's name: this is the last
 // point before OpenSSL uses its certificate, verification, versions and sessions.
 bool Engine::select_context() {
@@ -200,18 +207,19 @@ bool Engine::select_context() {
     if (!selected) {
         return true;
     }
-    if (!selected->state_) { // moved from
+    if (!selected->cell_) { // moved from
         return false;
     }
+    std::shared_ptr<ContextState> state = selected->cell_->get();
     SSL* const connection = connection_.get();
-    SSL_CTX* const native = selected->state_->native();
+    SSL_CTX* const native = state->native();
     if (SSL_set_SSL_CTX(connection, native) == nullptr ||
         SSL_set_min_proto_version(connection, SSL_CTX_get_min_proto_version(native)) != 1 ||
         SSL_set_max_proto_version(connection, SSL_CTX_get_max_proto_version(native)) != 1) {
         return false;
     }
     SSL_set_verify(connection, SSL_CTX_get_verify_mode(native), nullptr);
-    context_ = selected->state_;
+    context_ = std::move(state);
     return true;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,6 +14,7 @@
 #include <penstock/net/endpoint.hpp>
 #include <penstock/result.hpp>
 #include <penstock/stream/bytes.hpp>
+#include <penstock/stream/encryption.hpp>
 #include <penstock/task/task.hpp>
 
 namespace penstock::http {
@@ -68,6 +70,25 @@ public:
     [[nodiscard]] Result<net::Endpoint> peer_endpoint() const;
     /// The local address of the connection (getsockname(2)). Errors: as `peer_endpoint`.
     [[nodiscard]] Result<net::Endpoint> local_endpoint() const;
+
+    /// What the handshake of TLS has agreed on. Nothing for a connection that is not encrypted.
+    [[nodiscard]] std::optional<Encryption> encryption() const;
+    /// Who the client is, by a certificate that `tls::Context::ServerOptions::client_authorities_file`
+    /// has verified. Throws `std::bad_alloc`.
+    [[nodiscard]] std::optional<VerifiedPeer> client_certificate() const;
+
+    /// A name for this request, for logs and for what is sent on: 32 random hexadecimal digits, or
+    /// what the client has sent in `ServerOptions::request_id_field`. Made with the first call, and
+    /// valid until the handler has ended. Throws `std::bad_alloc`, and `std::system_error` if the
+    /// kernel has no random bytes.
+    [[nodiscard]] std::string_view id() const;
+
+    /// By when the handler has to end, as a filter such as `TimeLimit` has said. For what it asks
+    /// of others.
+    [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> deadline() const noexcept;
+    /// Tells those behind a filter, which ends the handler itself. A later one than there is does
+    /// nothing. Throws `std::bad_alloc`.
+    void tell_deadline(std::chrono::steady_clock::time_point deadline);
 
     /// Whether the client is known to have gone: while the handler waited, it has reset the
     /// connection, or has ended its side for `ServerTimeouts::half_closed`. See

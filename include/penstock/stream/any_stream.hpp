@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
@@ -12,6 +13,7 @@
 #include <penstock/net/tcp_stream.hpp>
 #include <penstock/result.hpp>
 #include <penstock/stream/bytes.hpp>
+#include <penstock/stream/encryption.hpp>
 #include <penstock/stream/stream.hpp>
 #include <penstock/task/task.hpp>
 
@@ -51,6 +53,17 @@ public:
         return other_ == nullptr ? &tcp_ : other_->transport();
     }
 
+    /// What the handshake of a `tls::Stream` inside has agreed on. Nothing if it is another stream,
+    /// or a layer between does not show it. The views are valid until this object is moved or
+    /// destroyed.
+    [[nodiscard]] std::optional<Encryption> encryption() const {
+        return other_ == nullptr ? std::nullopt : other_->encryption();
+    }
+    /// Who the peer is: `tls::Stream::verified_peer`. Throws `std::bad_alloc`.
+    [[nodiscard]] std::optional<VerifiedPeer> verified_peer() const {
+        return other_ == nullptr ? std::nullopt : other_->verified_peer();
+    }
+
     /// The stream inside if it has this type, or null. It may be moved from. Valid until this
     /// object is moved or destroyed.
     template <typename S> [[nodiscard]] S* get_if() noexcept {
@@ -88,6 +101,8 @@ private:
         virtual void close() noexcept = 0;
         virtual net::StreamSocket* socket() noexcept = 0;
         virtual net::StreamSocket* transport() noexcept = 0;
+        [[nodiscard]] virtual std::optional<Encryption> encryption() const = 0;
+        [[nodiscard]] virtual std::optional<VerifiedPeer> verified_peer() const = 0;
         virtual void* address_of(const std::type_info& type) noexcept = 0;
     };
 
@@ -138,6 +153,20 @@ private:
             }
         }
         net::StreamSocket* transport() noexcept override { return detail::transport_of(stream_); }
+        [[nodiscard]] std::optional<Encryption> encryption() const override {
+            if constexpr (requires { stream_.encryption(); }) {
+                return stream_.encryption();
+            } else {
+                return std::nullopt;
+            }
+        }
+        [[nodiscard]] std::optional<VerifiedPeer> verified_peer() const override {
+            if constexpr (requires { stream_.verified_peer(); }) {
+                return stream_.verified_peer();
+            } else {
+                return std::nullopt;
+            }
+        }
         void* address_of(const std::type_info& type) noexcept override {
             return type == typeid(S) ? &stream_ : nullptr;
         }

@@ -11,11 +11,12 @@
 #include <vector>
 
 #include <penstock/result.hpp>
+#include <penstock/tls/ticket_keys.hpp>
 
 namespace penstock::tls {
 
 namespace detail {
-class ContextState;
+class ContextCell;
 class Engine;
 } // namespace detail
 
@@ -71,6 +72,8 @@ public:
         /// comes from the chosen context, whose own `select` is not called. An exception ends the
         /// handshake, and `accept` rethrows it. Called on the threads of the connections.
         std::function<std::optional<Context>(std::string_view server_name)> select{};
+        /// Of session tickets. Nothing: keys of this context's own, for its whole life.
+        std::optional<TicketKeys> ticket_keys{};
     };
 
     /// Errors: `invalid_argument` for options that contradict each other or an ALPN name that is
@@ -80,13 +83,20 @@ public:
     [[nodiscard]] static Result<Context> client() { return client(ClientOptions()); }
     [[nodiscard]] static Result<Context> server(const ServerOptions& options);
 
+    /// Replaces everything in the context of a server, and so in its copies: for certificates that
+    /// were renewed. Connections that exist go on as they are. Later ones resume earlier sessions
+    /// if the new options trust the same clients. Without `ticket_keys` the keys stay. After an
+    /// error all stays as it was. Blocks while it reads the files.
+    ///
+    /// Errors: as `server`, and `operation_not_supported` for the context of a client.
+    [[nodiscard]] Result<> reload(const ServerOptions& options) const;
+
 private:
     friend class detail::Engine;
 
-    explicit Context(std::shared_ptr<detail::ContextState> state) noexcept
-        : state_(std::move(state)) {}
+    explicit Context(std::shared_ptr<detail::ContextCell> cell) noexcept : cell_(std::move(cell)) {}
 
-    std::shared_ptr<detail::ContextState> state_;
+    std::shared_ptr<detail::ContextCell> cell_;
 };
 
 } // namespace penstock::tls

@@ -19,6 +19,7 @@
 #include <penstock/result.hpp>
 #include <penstock/stream/bytes.hpp>
 #include <penstock/stream/chunk.hpp>
+#include <penstock/stream/encryption.hpp>
 #include <penstock/stream/stream.hpp>
 #include <penstock/sync/event.hpp>
 #include <penstock/task/task.hpp>
@@ -178,6 +179,19 @@ public:
     /// The peer's certificate as PEM, if it has shown one.
     [[nodiscard]] std::optional<std::string> peer_certificate() const {
         return engine().peer_certificate();
+    }
+    /// Who the peer is, if its certificate was verified and has not expired since. Nothing for one
+    /// that was not asked for a certificate, or has shown none. Throws `std::bad_alloc`.
+    [[nodiscard]] std::optional<VerifiedPeer> verified_peer() const {
+        return engine().verified_peer();
+    }
+    /// What the handshake has agreed on, at once.
+    [[nodiscard]] Encryption encryption() const noexcept {
+        return {.version = version(),
+                .cipher = cipher(),
+                .alpn = alpn(),
+                .server_name = server_name(),
+                .session_resumed = session_resumed()};
     }
 
 private:

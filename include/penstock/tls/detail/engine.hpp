@@ -13,12 +13,18 @@
 #include <penstock/result.hpp>
 #include <penstock/stream/bytes.hpp>
 #include <penstock/stream/chunk.hpp>
+#include <penstock/stream/encryption.hpp>
 #include <penstock/tls/context.hpp>
 
 struct bio_st;
+struct evp_cipher_ctx_st;
+struct evp_mac_ctx_st;
 struct ssl_st;
 
 namespace penstock::tls::detail {
+
+class ContextState;
+class TicketKeyRing;
 
 /// How far a step of the engine has come.
 enum class Step : std::uint8_t {
@@ -85,9 +91,13 @@ public:
     [[nodiscard]] std::string_view server_name() const noexcept { return server_name_; }
     [[nodiscard]] bool session_resumed() const noexcept;
     [[nodiscard]] std::optional<std::string> peer_certificate() const;
+    [[nodiscard]] std::optional<VerifiedPeer> verified_peer() const;
 
     /// For OpenSSL: the first call of a server's handshake.
     static int on_client_hello(ssl_st* connection, int* alert, void* unused) noexcept;
+    /// For OpenSSL: `TicketKeyRing::begin` of the context in which the connection began.
+    static int on_ticket_key(ssl_st* connection, unsigned char* name, unsigned char* start,
+                             evp_cipher_ctx_st* cipher, evp_mac_ctx_st* mac, int encrypts) noexcept;
 
 private:
     struct Bio;
@@ -104,6 +114,7 @@ private:
     [[nodiscard]] Step outcome(int returned) noexcept;
 
     std::shared_ptr<ContextState> context_;
+    std::shared_ptr<TicketKeyRing> ticket_keys_; ///< also after another context was selected
     std::string server_name_;
     std::unique_ptr<ssl_st, FreeConnection> connection_;
     Bytes input_;
