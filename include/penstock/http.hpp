@@ -10,6 +10,8 @@
 #include <penstock/http/event_stream.hpp>
 #include <penstock/http/filter/authorization.hpp>
 #include <penstock/http/filter/chain.hpp>
+#include <penstock/http/filter/compression.hpp>
+#include <penstock/http/filter/conditional.hpp>
 #include <penstock/http/filter/cors.hpp>
 #include <penstock/http/filter/rate_limit.hpp>
 #include <penstock/http/filter/security_headers.hpp>

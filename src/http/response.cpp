@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include <penstock/http/detail/body_coding.hpp>
+
 #include "http/exchange.hpp"
 
 namespace penstock::http {
@@ -33,17 +35,22 @@ void Response::body(std::string&& text) {
     exchange_.set_body(std::move(text));
 }
 
+std::string_view Response::body_text() const noexcept {
+    return exchange_.body_text();
+}
+
 void Response::content_length(std::uint64_t size) {
     require_not_started();
     exchange_.announce(size);
 }
 
 Task<Result<>> Response::write_all(Bytes part) {
-    return exchange_.write_body(part);
+    return coding_ != nullptr ? coding_->write_all(part) : exchange_.write_body(part);
 }
 
 Task<Result<>> Response::send_file(fs::File& file, std::uint64_t offset, std::uint64_t size) {
-    return exchange_.write_file(file, offset, size);
+    return coding_ != nullptr ? coding_->send_file(file, offset, size)
+                              : exchange_.write_file(file, offset, size);
 }
 
 bool Response::started() const noexcept {

@@ -13,8 +13,9 @@
 namespace penstock::http {
 
 namespace detail {
+class BodyCoding;
 class Exchange;
-}
+} // namespace detail
 
 /// The response that a handler makes. Either whole:
 ///
@@ -58,6 +59,9 @@ public:
     void body(const char* text) { body(std::string_view(text)); }
     void body(std::string&& text);
 
+    /// The body that was set, for filters. Empty if there is none, or once it was sent.
+    [[nodiscard]] std::string_view body_text() const noexcept;
+
     /// Announces the size of the body that `write_all` will send. Without it an HTTP/1.1 client
     /// gets chunks, and the connection to an older one is closed after the response. It is also
     /// the Content-Length of a response to HEAD. Throws `std::logic_error` if the head was sent.
@@ -84,12 +88,14 @@ public:
     [[nodiscard]] bool started() const noexcept;
 
 private:
+    friend class detail::BodyCoding;
     friend class detail::Exchange;
     explicit Response(detail::Exchange& exchange) noexcept : exchange_(exchange) {}
 
     void require_not_started() const;
 
     detail::Exchange& exchange_;
+    detail::BodyCoding* coding_ = nullptr; ///< a filter's, between the handler and the exchange
     ResponseHead head_;
 };
 

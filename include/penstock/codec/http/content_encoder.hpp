@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace penstock::codec::http {
+
+/// Applies a content coding (RFC 9110, section 8.4.1) to one body. Not thread safe.
+class ContentEncoder {
+public:
+    ContentEncoder() = default;
+    ContentEncoder(const ContentEncoder&) = delete;
+    ContentEncoder& operator=(const ContentEncoder&) = delete;
+    virtual ~ContentEncoder() = default;
+
+    /// Appends what a part becomes to `output`, so that its receiver can decode all of it at once.
+    /// Throws `std::bad_alloc`.
+    virtual void encode(std::span<const std::byte> part, std::string& output) = 0;
+
+    /// The same with the last part, and with the end of the coding. Once.
+    virtual void finish(std::span<const std::byte> part, std::string& output) = 0;
+};
+
+/// A content coding that a server can apply.
+struct ContentCoding {
+    std::string name; ///< in lower case, as Accept-Encoding and Content-Encoding have it
+    std::function<std::unique_ptr<ContentEncoder>()> make;
+};
+
+/// The coding "gzip" (RFC 1952) on zlib, with its levels 1 to 9. In the CMake component
+/// `penstock::deflate`, which exists where zlib does. An encoder has up to 270 KiB.
+[[nodiscard]] ContentCoding gzip(int level = 5);
+
+} // namespace penstock::codec::http

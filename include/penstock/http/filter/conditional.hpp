@@ -1,0 +1,104 @@
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <penstock/http/request.hpp>
+#include <penstock/http/response.hpp>
+#include <penstock/result.hpp>
+#include <penstock/task/task.hpp>
+
+namespace penstock::http {
+
+/// What tells the present state of a resource from others.
+struct ResourceState {
+    /// With its quotation marks: "\"7\"". W/ in front of a weak one. Empty: none.
+    std::string entity_tag{};
+    std::optional<std::chrono::sys_seconds> modified{}; ///< nothing: not known
+};
+
+namespace detail {
+
+/// Whether the request goes on. Otherwise it is answered.
+[[nodiscard]] bool meets_conditions(const Request& request, Response& response,
+                                    const std::optional<ResourceState>& state);
+
+} // namespace detail
+
+/// A filter for requests that depend on the state of a resource (RFC 9110, section 13). It asks for
+/// the state before the handler runs:
+///
+///     http::Conditional([&](const http::Request& request) -> std::optional<http::ResourceState> {
+///         const Item* item = store.find(request.parameter("id"));
+///         return item ? std::optional(http::ResourceState{.entity_tag = item->tag()}) : std::nullopt;
+///     })
+///
+/// A GET or HEAD whose client has this state is answered with 304, a request whose condition fails
+/// with 412: a PUT with If-Match when another one was faster, or with "If-None-Match: *" when there
+/// is a resource already. Then the handler is not called. Otherwise a GET or HEAD gets ETag and
+/// Last-Modified, which the handler may replace.
+///
+/// The function returns nothing for a resource that does not exist. It may also be a coroutine that
+/// returns `Task<Result<std::optional<ResourceState>>>`; its errors become the handler's. Between
+/// the question and the handler's effect nothing else may change the resource: where tasks or
+/// processes share it, the store must compare again.
+///
+/// Place it behind authorization: who may not see a resource must not learn its state.
+template <typename Find>
+    requires std::invocable<Find&, const Request&>
+class Conditional {
+    using Found = std::invoke_result_t<Find&, const Request&>;
+    static constexpr bool waits = std::same_as<Found, Task<Result<std::optional<ResourceState>>>>;
+    static_assert(waits || std::convertible_to<Found, std::optional<ResourceState>>,
+                  "the function returns std::optional<ResourceState>, or a Task of a Result of it");
+
+public:
+    explicit Conditional(Find find) : find_(std::move(find)) {}
+
+    bool operator()(Request& request, Response& response)
+        requires(!waits)
+    {
+        return detail::meets_conditions(request, response, find_(request));
+    }
+
+    template <typename Next>
+        requires(waits)
+    Task<Result<>> operator()(Request& request, Response& response, Next next) {
+        const Result<std::optional<ResourceState>> state = co_await find_(request);
+        if (!state) {
+            co_return failure(state.error());
+        }
+        if (!detail::meets_conditions(request, response, *state)) {
+            co_return Result<>();
+        }
+        co_return co_await next(request, response);
+    }
+
+private:
+    Find find_;
+};
+
+/// A filter that gives a body which the handler has set as a whole an ETag, a digest of it, and
+/// answers 304 to a client that has it. It saves the bytes, and not the work to make them:
+/// `Conditional` does that. Other responses than 200 to GET and HEAD, those that are sent in parts,
+/// and those that have an ETag are left alone.
+class EntityTags {
+public:
+    template <typename Next>
+    Task<Result<>> operator()(Request& request, Response& response, Next next) {
+        const Result<> outcome = co_await next(request, response);
+        if (outcome) {
+            tag(request, response);
+        }
+        co_return outcome;
+    }
+
+private:
+    static void tag(const Request& request, Response& response);
+};
+
+} // namespace penstock::http
