@@ -73,8 +73,8 @@ public:
 
     /// What the handshake of TLS has agreed on. Nothing for a connection that is not encrypted.
     [[nodiscard]] std::optional<Encryption> encryption() const;
-    /// Who the client is, by a certificate that `tls::Context::ServerOptions::client_authorities_file`
-    /// has verified. Throws `std::bad_alloc`.
+    /// Who the client is, by a certificate that one of the context's
+    /// `ServerOptions::client_authorities_file` has signed. Throws `std::bad_alloc`.
     [[nodiscard]] std::optional<VerifiedPeer> client_certificate() const;
 
     /// A name for this request, for logs and for what is sent on: 32 random hexadecimal digits, or

@@ -95,8 +95,9 @@ struct ServerOptions {
     /// there is no log, at no cost.
     std::shared_ptr<AccessLog> access_log{};
     /// The field in which clients send names for their requests: "X-Request-Id". Only if all
-    /// clients are trusted, such as a proxy of your own. A name of more than 128 characters, or with
-    /// others than letters, digits and -._~+/=:@, is not taken. Empty: `Request::id` makes them all.
+    /// clients are trusted, such as a proxy of your own. A name of more than 128 characters, or
+    /// with others than letters, digits and -._~+/=:@, is not taken. Empty: `Request::id` makes
+    /// them all.
     std::string request_id_field{};
     /// Makes the page of a response that the server makes by itself: 404, 405, 413, 500 ... Called
     /// with the response, which has its status and a text of one line; it may set fields and

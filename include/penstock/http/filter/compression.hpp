@@ -20,6 +20,7 @@ namespace penstock::http {
 /// are ignored.
 [[nodiscard]] bool is_compressible(std::string_view media_type) noexcept;
 
+/// What `Compression` does.
 struct CompressionOptions {
     /// What may be applied, the preferred one first: `codec::http::gzip()`.
     std::vector<codec::http::ContentCoding> codings{};
@@ -38,8 +39,9 @@ struct CompressionOptions {
 /// Whole bodies and those that are sent in parts are coded, and files too, which then are read
 /// instead of sent by the kernel. Each part can be decoded as soon as it has arrived. The response
 /// gets Content-Encoding and Vary; its ETag becomes weak, because the bytes may differ each time;
-/// Accept-Ranges is removed. Left alone is what has no body (HEAD, 204, 304) or is a part (206), what
-/// has a Content-Encoding, or no-transform in its Cache-Control, and what `compressible` refuses.
+/// Accept-Ranges is removed. Left alone is what has no body (HEAD, 204, 304) or is a part (206),
+/// what has a Content-Encoding, or no-transform in its Cache-Control, and what `compressible`
+/// refuses.
 ///
 /// Data that hold a secret beside what a stranger has sent must not be compressed under TLS: their
 /// size tells the secret by and by (BREACH).

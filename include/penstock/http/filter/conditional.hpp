@@ -34,7 +34,10 @@ namespace detail {
 ///
 ///     http::Conditional([&](const http::Request& request) -> std::optional<http::ResourceState> {
 ///         const Item* item = store.find(request.parameter("id"));
-///         return item ? std::optional(http::ResourceState{.entity_tag = item->tag()}) : std::nullopt;
+///         if (item == nullptr) {
+///             return std::nullopt;
+///         }
+///         return http::ResourceState{.entity_tag = item->tag()};
 ///     })
 ///
 /// A GET or HEAD whose client has this state is answered with 304, a request whose condition fails
