@@ -312,6 +312,25 @@ bool feed(HttpConnectionObject* connection, std::string_view data, Feeding feedi
     return limit_input(connection);
 }
 
+/// The scope has the addresses: a transport of this module need not keep them as objects too. It
+/// finds them again when it is asked.
+void forget_addresses(const ModuleState* state, PyObject* object) noexcept {
+    SocketTransportObject* transport =
+        Py_IS_TYPE(object, state->socket_transport_type) ? transport_of(object) : nullptr;
+    if (transport == nullptr || transport->extra == nullptr ||
+        (transport->family != AF_INET && transport->family != AF_INET6)) {
+        return;
+    }
+    Py_ssize_t place = 0;
+    for (PyObject* key = nullptr; PyDict_Next(transport->extra, &place, &key, nullptr) != 0;) {
+        if (!PyUnicode_Check(key) || (PyUnicode_CompareWithASCIIString(key, "peername") != 0 &&
+                                      PyUnicode_CompareWithASCIIString(key, "sockname") != 0)) {
+            return;
+        }
+    }
+    Py_CLEAR(transport->extra);
+}
+
 // ---- methods
 
 PyObject* connection_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*keywords*/) {
@@ -342,6 +361,7 @@ PyObject* connection_start(PyObject* self, PyObject* arguments) {
     connection->server = server_of(Py_NewRef(server));
     connection->transport = Py_NewRef(transport);
     connection->prototype = Py_NewRef(prototype);
+    forget_addresses(state_of(Py_TYPE(server)), transport);
     connection->since = io::coarse_monotonic_now();
     connection->server->connections.push_back(*connection);
     connection->listed = true;

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <memory>
 #include <new>
+#include <string>
 #include <utility>
 
 #include <structmember.h>
@@ -201,6 +202,8 @@ PyObject* server_sweep(PyObject* self, PyObject* /*unused*/) {
                 overdue.push_back(Ref::borrow(as_object(connection)));
             } else if (connection->request == nullptr && now - connection->since > 1'000'000'000) {
                 connection->bytes->output.clear(0);
+                connection->bytes->last.clear();
+                std::string().swap(connection->bytes->last.text); // clear() keeps its memory
                 if (connection->bytes->pending.empty()) {
                     connection->bytes->pending.clear(0);
                 }

@@ -18,6 +18,14 @@ __all__ = ["Connection", "Owner", "scope_of_transport"]
 SPEC_VERSION = "2.5"
 _PART = 1 << 17
 
+# All connections share these: each request has a copy.
+_ASGI = {"version": "3.0", "spec_version": SPEC_VERSION}
+_EXTENSIONS: dict[str, Any] = {
+    "http.response.pathsend": {},
+    "http.response.zerocopysend": {},
+    "http.response.early_hint": {},
+}
+
 
 class Owner(WebSocketOwner, Protocol):
     """The server of a connection."""
@@ -33,6 +41,8 @@ def _address(value: Any) -> tuple[str, int] | None:
     return None
 
 
+# Most connections of a server have come to the same address.
+@functools.lru_cache(16)
 def _own_address(value: Any) -> tuple[str, int | None] | None:
     if isinstance(value, str | bytes) and value:
         return (value.decode(errors="replace") if isinstance(value, bytes) else value, None)
@@ -42,16 +52,10 @@ def _own_address(value: Any) -> tuple[str, int | None] | None:
 def scope_of_transport(owner: Owner, transport: asyncio.BaseTransport) -> dict[str, Any]:
     """Return a scope with all its keys, and the values that all requests share."""
     tls = transport.get_extra_info("ssl_object")
-    extensions: dict[str, Any] = {
-        "http.response.pathsend": {},
-        "http.response.zerocopysend": {},
-        "http.response.early_hint": {},
-    }
-    if tls is not None:
-        extensions["tls"] = tls_extension(tls)
+    extensions = _EXTENSIONS if tls is None else {**_EXTENSIONS, "tls": tls_extension(tls)}
     return {
         "type": "http",
-        "asgi": {"version": "3.0", "spec_version": SPEC_VERSION},
+        "asgi": _ASGI,
         "http_version": "1.1",
         "server": _own_address(transport.get_extra_info("sockname")),
         "client": _address(transport.get_extra_info("peername")),

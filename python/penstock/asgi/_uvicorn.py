@@ -205,6 +205,7 @@ class WebSocketProtocol(asyncio.Protocol):
             (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in parsed[2]
         ]
         scope["state"] = dict(scope["state"] or {})
+        scope["asgi"] = dict(scope["asgi"])
         self._session = WebSocketSession(
             self._owner, self._owner.native.loop, transport, scope, self._on_end
         )
