@@ -4,6 +4,7 @@
 #include "file_objects/file_classes.hpp"
 #include "file_objects/file_types.hpp"
 #include "file_objects/positioned_reads.hpp"
+#include "file_objects/seeking.hpp"
 #include "files/file_submission.hpp"
 
 #include "awaitable/ready_value.hpp"
@@ -125,63 +126,14 @@ AtOnce attempt_tell(FileObject* self, PyObject* /*unused*/, PyObject** result) {
     return at_once_of(PyLong_FromLongLong(file->position), result);
 }
 
-/// The target of a seek: an offset, and what it is relative to.
-struct Target {
-    long long offset;
-    int whence;
-};
-
-/// False, without an exception, for what only Python code can convert or refuse.
-bool read_target(PyObject* argument, Target& target) noexcept {
-    PyObject* offset = PyTuple_GET_ITEM(argument, 0);
-    PyObject* whence = PyTuple_GET_ITEM(argument, 1);
-    if (!PyLong_CheckExact(offset) || !PyLong_CheckExact(whence)) {
-        return false;
-    }
-    int overflow = 0;
-    target.offset = PyLong_AsLongLongAndOverflow(offset, &overflow);
-    if (overflow != 0) {
-        return false;
-    }
-    const long kind = PyLong_AsLongAndOverflow(whence, &overflow);
-    target.whence = static_cast<int>(kind);
-    return overflow == 0 && kind >= SEEK_SET && kind <= SEEK_END;
-}
-
-/// Where a seek with `whence` begins; -1 where buffered data or a server decide.
-long long origin_of(const BinaryFileObject* file, int whence) noexcept {
-    switch (whence) {
-    case SEEK_SET:
-        return 0;
-    case SEEK_CUR:
-        return file->appending != 0 && file->unwritten_size != 0 ? -1 : file->position;
-    default:
-        return file->regular != 0 && file->unwritten_size == 0 ? present_size(file) : -1;
-    }
-}
-
 AtOnce attempt_seek(FileObject* self, PyObject* argument, PyObject** result) {
-    BinaryFileObject* file = binary_of(self);
-    Target target = {};
-    if (file->fd < 0 || file->seekable == 0 || !read_target(argument, target)) {
-        return AtOnce::slow;
-    }
-    const long long origin = origin_of(file, target.whence);
+    SeekTarget target = {};
     long long position = 0;
-    if (origin < 0 || __builtin_add_overflow(origin, target.offset, &position) || position < 0) {
+    if (!read_target(argument, target)) {
         return AtOnce::slow;
     }
-    *result = PyLong_FromLongLong(position);
-    if (*result == nullptr) {
-        return AtOnce::failed;
-    }
-    const bool holds = file->ahead != nullptr && PyBytes_CheckExact(file->ahead);
-    const long long ahead = holds ? PyBytes_GET_SIZE(file->ahead) : 0;
-    if (position < file->ahead_at || position - file->ahead_at > ahead) {
-        file->next_read_ahead = file->buffer_size;
-    }
-    file->position = position;
-    return AtOnce::done;
+    const AtOnce moved = move_position(binary_of(self), target, position);
+    return moved == AtOnce::done ? at_once_of(PyLong_FromLongLong(position), result) : moved;
 }
 
 AtOnce attempt_readinto(FileObject* self, PyObject* argument, PyObject** result) {
@@ -339,17 +291,8 @@ PyObject* call_readinto(PyObject* self, PyObject* buffer) {
     return make_file_step(file_of(self), readinto_method, buffer);
 }
 
-PyObject* call_seek(PyObject* self, PyObject* arguments, PyObject* keywords) {
-    static const char* const names[] = {"offset", "whence", nullptr};
-    PyObject* offset = nullptr;
-    PyObject* whence = nullptr;
-    if (PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:seek", const_cast<char**>(names),
-                                    &offset, &whence) == 0) {
-        return nullptr;
-    }
-    const Ref set(whence == nullptr ? PyLong_FromLong(SEEK_SET) : Py_NewRef(whence));
-    const Ref target(set ? PyTuple_Pack(2, offset, set.get()) : nullptr);
-    return target ? make_file_step(file_of(self), seek_method, target.get()) : nullptr;
+PyObject* seek(PyObject* self, PyObject* arguments, PyObject* keywords) {
+    return call_seek(self, seek_method, arguments, keywords);
 }
 
 /// A buffered line needs no coroutine, and not the turn, if nobody has it.
@@ -465,7 +408,7 @@ PyMethodDef binary_methods[] = {
     {"flush", &call_without<flush_method>, METH_NOARGS,
      "flush($self)\n--\n\nPass the buffered data to the kernel."},
     {"tell", &call_without<tell_method>, METH_NOARGS, "tell($self)\n--\n\nReturn the position."},
-    {"seek", as_function(&call_seek), METH_VARARGS | METH_KEYWORDS,
+    {"seek", as_function(&seek), METH_VARARGS | METH_KEYWORDS,
      "seek($self, offset, whence=0)\n--\n\n"
      "Move the position, relative to the beginning, to itself or to the end; returns it."},
     {"readinto", &call_readinto, METH_O,

@@ -6,6 +6,7 @@
 #include "file_objects/file_types.hpp"
 #include "file_objects/text_lines.hpp"
 #include "file_objects/text_piece.hpp"
+#include "file_objects/text_positions.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -404,6 +405,11 @@ PyMethodDef text_methods[] = {
      "write($self, text, /)\n--\n\n"
      "Write all of ``text``; returns its length.\n\n"
      "Buffered data are in the file after ``flush`` or ``close``."},
+    {"tell", &call_text_tell, METH_NOARGS,
+     "tell($self)\n--\n\nReturn the position, as a number for ``seek`` only."},
+    {"seek", as_function(&call_text_seek), METH_VARARGS | METH_KEYWORDS,
+     "seek($self, offset, whence=0)\n--\n\n"
+     "Move the position: to the end, or to one that ``tell`` has returned; returns it."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -124,6 +124,18 @@ void drop_pieces(TextFileObject* file) noexcept {
     file->has_decoded = 0;
 }
 
+bool begin_piece(TextFileObject* file) noexcept {
+    ModuleState* module = file->base.state;
+    const TextPieceObject* none = piece_of(module->no_text);
+    const Ref piece = make_piece(module->text_piece_type, Ref::borrow(none->text),
+                                 Ref(PyLong_FromLong(0)), Ref::borrow(none->data), 0);
+    if (!piece) {
+        return false;
+    }
+    set_piece(file, piece, 0);
+    return true;
+}
+
 AtOnce decode_piece(TextFileObject* file, Ref& next) noexcept {
     ModuleState* module = file->base.state;
     BinaryFileObject* binary = file->base.binary;

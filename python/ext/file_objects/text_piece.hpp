@@ -21,6 +21,10 @@ inline void set_piece(TextFileObject* file, const Ref& next, Py_ssize_t at) noex
 /// Drops the text that was read ahead.
 void drop_pieces(TextFileObject* file) noexcept;
 
+/// Makes an empty piece the file's, whose position is known: that of the bytes. False with an
+/// exception set.
+bool begin_piece(TextFileObject* file) noexcept;
+
 /// Decodes the next bytes, which are in memory or in the page cache. `next` stays null at the end
 /// of the file.
 AtOnce decode_piece(TextFileObject* file, Ref& next) noexcept;

@@ -345,3 +345,34 @@ async def test_settings_that_are_refused_leave_all_of_them(tmp_path: Path) -> No
         assert path.read_bytes() == b"one\ntwo\n\xe9\r\n"  # lines are flushed
     with pytest.raises(ValueError, match="closed"):
         await file.reconfigure(line_buffering=False)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-8-sig"])
+@pytest.mark.parametrize("newline", [None, ""])
+def test_positions_are_the_numbers_of_the_built_in(
+    tmp_path: Path, encoding: str, newline: str | None
+) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("a\nbé\n\xfc漢字𝄞\nend".encode(encoding, "ignore"))
+
+    async def main() -> None:
+        async with files.open(path, encoding=encoding, newline=newline) as ours:
+            with open(path, encoding=encoding, newline=newline) as theirs:
+                places = []
+                while character := theirs.read(1):
+                    assert await ours.read(1) == character
+                    places.append(theirs.tell())
+                    assert await ours.tell() == places[-1]
+                for place in (*reversed(places), 0):
+                    assert await ours.seek(place) == theirs.seek(place) == place
+                    assert await ours.tell() == theirs.tell()
+                    assert await ours.read(2) == theirs.read(2)
+                    assert await ours.tell() == theirs.tell()
+                assert await ours.seek(0, 2) == theirs.seek(0, 2)
+                assert await ours.tell() == theirs.tell()
+        with pytest.raises(ValueError, match="closed"):
+            await ours.seek(0)
+        with pytest.raises(ValueError, match="closed"):
+            await ours.tell()
+
+    penstock.run(main())

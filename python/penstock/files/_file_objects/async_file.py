@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, AnyStr, Generic
 
@@ -25,12 +25,7 @@ _JOINED_LINES = 1024
 _JOINED_LENGTH = 64 << 10
 
 
-def _take_many(lines: Iterator[AnyStr], batch: list[AnyStr]) -> None:
-    """Take lines that are in memory anyway."""
-    batch.extend(islice(lines, _JOINED_LINES))
-
-
-def _take_few(lines: Iterator[AnyStr], batch: list[AnyStr]) -> None:
+def _take(lines: Iterator[AnyStr], batch: list[AnyStr]) -> None:
     """Take lines that are made one by one: no more than are joined, since each may be long."""
     length = 0
     for line in islice(lines, _JOINED_LINES):
@@ -150,12 +145,17 @@ class AsyncFile(AsyncResource, Generic[AnyStr]):
             for line in lines:
                 await self.write(line)
             return
+        if type(lines) is list or type(lines) is tuple:
+            begin = 0
+            while part := lines[begin : begin + _JOINED_LINES]:
+                begin += len(part)
+                await self._write_joined(part, nothing)
+            return
         rest = iter(lines)
-        take = _take_many if isinstance(lines, (list, tuple)) else _take_few
         while True:
             batch: list[AnyStr] = []
             try:
-                take(rest, batch)
+                _take(rest, batch)
             except BaseException:
                 await self._write_joined(batch, nothing)  # the lines before the error
                 raise
@@ -163,15 +163,14 @@ class AsyncFile(AsyncResource, Generic[AnyStr]):
                 return
             await self._write_joined(batch, nothing)
 
-    async def _write_joined(self, lines: list[AnyStr], nothing: AnyStr) -> None:
+    async def _write_joined(self, lines: Sequence[AnyStr], nothing: AnyStr) -> None:
         """Write small lines with one call, others one by one."""
-        if set(map(type, lines)) <= {type(nothing)} and sum(map(len, lines)) <= 2 * _JOINED_LENGTH:
-            try:
+        try:
+            if sum(map(len, lines)) <= 2 * _JOINED_LENGTH:
                 await self.write(nothing.join(lines))
-            except UnicodeError:
-                pass  # nothing was written; the lines before the one at fault are
-            else:
                 return
+        except (TypeError, UnicodeError):
+            pass  # nothing was written; the lines before the one at fault are
         for line in lines:
             await self.write(line)
 

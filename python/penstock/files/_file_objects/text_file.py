@@ -584,8 +584,7 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
 
     # ---- the position ---------------------------------------------------------------------------
 
-    async def tell(self) -> int:
-        await self._take_turn()
+    async def _tell_in_turn(self) -> int:
         try:
             return await self._tell()
         finally:
@@ -599,8 +598,8 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
         start = position - len(snapshot.data)
         return snapshot.position_of(start, self._at, self._decoder).pack()
 
-    async def seek(self, offset: int, whence: int = 0) -> int:
-        await self._take_turn()
+    async def _seek_in_turn(self, target: tuple[int, int]) -> int:
+        offset, whence = target
         try:
             self._binary._check_open()
             self._binary._check_seekable()
