@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import random
 import struct
@@ -19,6 +21,8 @@ import trustme
 from penstock.files import SegmentedLog
 from penstock.record import ColumnBuffer, NatsSink, SampleBatch, SinkWriteError
 from penstock.record._nats.arrow_messages import DeviceMessage, subject_token
+from penstock.record._nats.connection import NatsConnection
+from penstock.record._network.protocol import Away
 from tests.python.conftest import BACKENDS
 from tests.python.integration.daemons import PATIENT
 from tests.python.integration.nats import NatsServer, nats_server
@@ -269,6 +273,29 @@ async def test_the_connection_is_encrypted(tmp_path: Path) -> None:
             await opened.write_batch(flow_batch(3))
             await opened.flush()
     assert opened.rows_waiting == 0
+
+
+def test_a_connection_that_is_lost_while_a_request_is_sent_leaves_no_error_behind(
+    server: NatsServer,
+) -> None:
+    unretrieved: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, each: unretrieved.append(each))
+        connection = await NatsConnection.connect("127.0.0.1", server.port, None, {}, 60)
+
+        async def drain() -> None:
+            connection._lose("the server has closed the connection")
+            raise ConnectionResetError("reset")
+
+        connection._writer.drain = drain  # type: ignore[method-assign]
+        with pytest.raises(Away):
+            await connection.request("lab.x", b"", {}, 60)
+        await connection.close()
+        gc.collect()
+
+    asyncio.run(main())
+    assert unretrieved == []
 
 
 def test_names_become_tokens() -> None:

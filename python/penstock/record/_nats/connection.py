@@ -204,6 +204,8 @@ class NatsConnection:
             raise Away(self._reason, lost_at=self.lost_at) from error
         finally:
             del self._replies[inbox]
+            if future.done() and not future.cancelled():
+                future.exception()  # what ended the request is told by another error, or is it
 
     def open_inbox(self) -> Inbox:
         """An inbox, for messages that are no single answer. Away: the connection is lost."""

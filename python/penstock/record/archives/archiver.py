@@ -138,6 +138,7 @@ class Archiver:
         self._stop = asyncio.Event()
         self._once = False
         self._runs: dict[str, _Followed] = {}
+        self._leaving: list[asyncio.Task[None]] = []  # cancelled, and not yet seen to their end
         # Runs of which everything is archived, with what the stream said of them then.
         self._settled: dict[str, tuple[int, tuple[int, int]]] = {}
         self._seen: dict[str, tuple[int, int]] = {}
@@ -200,12 +201,18 @@ class Archiver:
             await self._leases.leave(connection, timeout)
         finally:
             tasks = [each.task for each in self._runs.values() if each.task is not None]
+            tasks += self._leaving
+            self._leaving = []
             for task in tasks:
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)
             self._runs.clear()
             await connection.close()
+            # All have lost the one connection, which one of them has told.
+            for error in (task.exception() for task in tasks if not task.cancelled()):
+                if error is not None and not isinstance(error, Away):
+                    raise error
 
     async def _wait(self) -> None:
         """Until the leases must be prolonged, or a run has ended. Away: one has lost the server."""
@@ -233,10 +240,12 @@ class Archiver:
         """Prolong the leases, give back some for another member, and take free runs."""
         timeout, leases = self._options.timeout, self._leases
         await leases.announce(connection, timeout)
+        self._leaving = [task for task in self._leaving if not task.done() or _failed(task)]
         for run, followed in list(self._runs.items()):
             if not await leases.take(connection, timeout, run):
                 assert followed.task is not None
                 followed.task.cancel()
+                self._leaving.append(followed.task)
                 del self._runs[run]
         for run in leases.held:
             if run not in self._runs:
@@ -380,6 +389,10 @@ class Archiver:
         if self._trouble:
             self._trouble = False
             self._told("all is well again")
+
+
+def _failed(task: asyncio.Task[None]) -> bool:
+    return not task.cancelled() and task.exception() is not None
 
 
 def _missing(manifest: Any) -> int:
