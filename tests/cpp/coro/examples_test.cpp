@@ -8,6 +8,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstddef>
+#include <filesystem>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -52,13 +53,17 @@ Task<std::string> line_of(auto& reader) {
     co_return std::string(line.value_or("(the end)"));
 }
 
-Task<Server> start(std::string_view name, std::initializer_list<std::string_view> arguments) {
-    Server server{.child = expect(example(name, arguments).spawn())};
+Task<Server> start(Command command) {
+    Server server{.child = expect(command.spawn())};
     BufReader reader(server.child.output);
     const std::string line = co_await line_of(reader);
     const std::string_view port = std::string_view(line).substr(line.rfind(':') + 1);
     EXPECT_EQ(std::from_chars(port.data(), port.data() + port.size(), server.port).ec, std::errc());
     co_return server;
+}
+
+Task<Server> start(std::string_view name, std::initializer_list<std::string_view> arguments) {
+    return start(example(name, arguments));
 }
 
 Task<TcpStream> connect(const Server& server) {
@@ -213,6 +218,92 @@ TEST(Examples, HttpServerAnswersAndFinishesWhenStopped) {
                   "2\r\n1\n\r\n2\r\n2\n\r\n0\r\n\r\n");
         EXPECT_EQ(co_await ask(server, "PUT /size" + end + "Content-Length: 5\r\n\r\nabcde"),
                   "5 bytes\n");
+        co_await expect_stop(server);
+    };
+    run(body());
+}
+
+/// The whole answer to a request on a connection of its own.
+Task<std::string> answer_of(const Server& server, std::string request) {
+    TcpStream stream = co_await connect(server);
+    expect(co_await stream.write_all(request));
+    co_return expect(co_await penstock::read_all_text(stream));
+}
+
+TEST(Examples, RestServiceKeepsItemsForThoseWhoKnowItsToken) {
+    const std::string program = std::string(PENSTOCK_EXAMPLES) + "/rest_service";
+    if (!std::filesystem::exists(program)) {
+        GTEST_SKIP() << program << " is not built: it needs OpenSSL, zlib and nlohmann's JSON";
+    }
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        const std::string log = folder.path("access.log");
+        Server server =
+            co_await start(example("rest_service", {"0", log}).environment("TOKEN", "secret"));
+        const std::string end = " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
+        const std::string known = "Authorization: Bearer secret\r\n";
+        const auto json = [](const std::string& text) {
+            return "Content-Type: application/json\r\nContent-Length: " +
+                   std::to_string(text.size()) + "\r\n\r\n" + text;
+        };
+        const std::string stranger =
+            co_await answer_of(server, "POST /items" + end + json(R"({"name":"ada"})"));
+        EXPECT_TRUE(stranger.starts_with("HTTP/1.1 401 "));
+        const std::string broken =
+            co_await answer_of(server, "POST /items" + end + known + json("["));
+        EXPECT_TRUE(broken.starts_with("HTTP/1.1 400 "));
+        const std::string made =
+            co_await answer_of(server, "POST /items" + end + known + json(R"({"name":"ada"})"));
+        EXPECT_TRUE(made.starts_with("HTTP/1.1 201 "));
+        EXPECT_NE(made.find("Location: /items/1\r\n"), std::string::npos);
+        EXPECT_NE(made.find("ETag: \"1\"\r\n"), std::string::npos);
+        EXPECT_EQ(co_await ask(server, "GET /items/1" + end + "\r\n"), R"({"name":"ada"})");
+        const std::string same =
+            co_await answer_of(server, "GET /items/1" + end + "If-None-Match: \"1\"\r\n\r\n");
+        EXPECT_TRUE(same.starts_with("HTTP/1.1 304 "));
+        const std::string change = "PUT /items/1" + end + known + "If-Match: \"1\"\r\n";
+        const std::string changed = co_await answer_of(server, change + json(R"({"name":"bob"})"));
+        EXPECT_TRUE(changed.starts_with("HTTP/1.1 200 "));
+        const std::string late = co_await answer_of(server, change + json(R"({"name":"eve"})"));
+        EXPECT_TRUE(late.starts_with("HTTP/1.1 412 "));
+        EXPECT_EQ(co_await ask(server, "GET /items" + end + "\r\n"), R"({"1":{"name":"bob"}})");
+        const std::string removed =
+            co_await answer_of(server, "DELETE /items/1" + end + known + "\r\n");
+        EXPECT_TRUE(removed.starts_with("HTTP/1.1 204 "));
+        const std::string absent = co_await answer_of(server, "GET /items/1" + end + "\r\n");
+        EXPECT_TRUE(absent.starts_with("HTTP/1.1 404 "));
+        const std::string metrics = co_await ask(server, "GET /metrics" + end + "\r\n");
+        EXPECT_NE(metrics.find("penstock_requests_total"), std::string::npos);
+        BufReader output(server.child.output);
+        expect(server.child.signal(SIGHUP));
+        EXPECT_EQ(co_await line_of(output), "reloaded");
+        expect(server.child.signal(SIGTERM));
+        EXPECT_EQ(co_await line_of(output), "stopping");
+        EXPECT_EQ(co_await line_of(output), "stopped");
+        EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
+        EXPECT_NE(folder.content("access.log").find("\"POST /items HTTP/1.1\" 401"),
+                  std::string::npos);
+    };
+    run(body());
+}
+
+TEST(Examples, LivePageTellsItsListeners) {
+    const auto body = []() -> Task<void> {
+        Server server = co_await start("live_page", {"0"});
+        const std::string end = " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        const std::string page = co_await ask(server, "GET /" + end);
+        EXPECT_NE(page.find("new EventSource(\"/events\")"), std::string::npos);
+        TcpStream stream = co_await connect(server);
+        expect(co_await stream.write_all("GET /events" + end));
+        BufReader events(stream);
+        for (const char* wanted : {"event: memory", "event: listeners"}) {
+            std::string line;
+            while (line != wanted && line != "(the end)") {
+                line = co_await line_of(events);
+            }
+            EXPECT_EQ(line, wanted);
+        }
+        EXPECT_EQ(co_await line_of(events), "data: 1");
         co_await expect_stop(server);
     };
     run(body());
