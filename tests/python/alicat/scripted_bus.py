@@ -265,3 +265,10 @@ def middle_controller(unit_id: str = "A") -> Unit:
             b"FPF 5": b"A +200.00 07 SLPM",
         },
     )
+
+
+def show_in_slpm(unit: Unit) -> None:
+    """What choosing another unit at the panel does."""
+    unit.replies[b"LS*"] = lambda command: b"A +000.00 +000.10 07 SLPM"
+    unit.replies[b"??D*"] = [row.replace(b"012 02 SCCM", b"007 02 SLPM") for row in FORMAT_10V20]
+    unit.replies[b"FPF 5"] = b"A +000.50 07 SLPM"

@@ -24,17 +24,9 @@ from penstock.sim import Bus, MassFlowController, open_memory
 
 from .captures import FORMAT_5V12, FORMAT_10V20, FRAME_10V20
 from .opened import TIMEOUT, opened
-from .scripted_bus import ScriptedBus, controller, meter, old_controller
-from .scripted_bus import Unit as Wired
+from .scripted_bus import ScriptedBus, controller, meter, old_controller, show_in_slpm
 
 pytestmark = pytest.mark.anyio
-
-
-def show_in_slpm(unit: Wired) -> None:
-    """What choosing another unit at the panel does."""
-    unit.replies[b"LS*"] = lambda command: b"A +000.00 +000.10 07 SLPM"
-    unit.replies[b"??D*"] = [row.replace(b"012 02 SCCM", b"007 02 SLPM") for row in FORMAT_10V20]
-    unit.replies[b"FPF 5"] = b"A +000.50 07 SLPM"
 
 
 class TestUnits:

@@ -19,7 +19,7 @@ from penstock.cli._dashboard.plan import DashPlan, dash_plan, with_layout
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.config import load_config
-from penstock.cli._recording.execution import check_native_loop
+from penstock.cli._recording.plan_run import check_native_loop
 from penstock.cli._recording.watch_command import watch_instruments
 from penstock.cli._recordings.reading import name_of
 from penstock.record.postgres_uri import is_postgres

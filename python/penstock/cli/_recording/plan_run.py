@@ -1,4 +1,4 @@
-"""The execution of a plan, for ``demo`` and ``record``: checks, run, summary, plot, exit code."""
+"""The run of a plan, for ``demo`` and ``record``: checks, run, summary, plot, exit code."""
 
 from __future__ import annotations
 
