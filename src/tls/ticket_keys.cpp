@@ -192,12 +192,15 @@ Result<TicketKeys> TicketKeys::from_files(const std::vector<std::string>& files)
 }
 
 Result<> TicketKeys::rotate() const {
+    if (!ring_) { // moved from
+        return failure(std::errc::invalid_argument);
+    }
     return ring_->is_random() ? ring_->rotate() : failure(std::errc::operation_not_supported);
 }
 
 Result<> TicketKeys::reload(const std::vector<std::string>& files) const {
-    if (ring_->is_random()) {
-        return failure(std::errc::operation_not_supported);
+    if (!ring_ || ring_->is_random()) {
+        return failure(ring_ ? std::errc::operation_not_supported : std::errc::invalid_argument);
     }
     Result<std::vector<TicketKey>> keys = read_keys(files);
     if (!keys) {

@@ -22,8 +22,11 @@ class TicketKeyRing;
 ///     // in the options of the context of each loop: .ticket_keys = keys
 ///
 /// Whoever has a key can read the recorded sessions of TLS 1.2 that it has resumed, and so a key is
-/// replaced after a while. Two older ones are kept for the tickets that are still around. Copies
-/// share one set. Resumption also needs that both contexts trust the same clients.
+/// replaced after a while. Two older ones are kept for the tickets that are still around.
+///
+/// Copies share one set. With one that was moved from, `rotate` and `reload` fail with
+/// `invalid_argument`, and a context has keys of its own. Resumption also needs that both contexts
+/// trust the same clients.
 ///
 /// Thread safety: any thread.
 class TicketKeys {

@@ -165,6 +165,19 @@ TEST_F(TlsReload, ATicketIsGoodUntilItsKeyHasBeenReplacedThreeTimes) {
     }
 }
 
+TEST_F(TlsReload, KeysThatWereMovedFromAreNone) {
+    TicketKeys keys = expect(TicketKeys::random());
+    const TicketKeys taken = std::move(keys);
+    expect(taken.rotate());
+    EXPECT_EQ(keys.rotate().error(),
+              std::errc::invalid_argument); // NOLINT(bugprone-use-after-move)
+    EXPECT_EQ(keys.reload({"file"}).error(), std::errc::invalid_argument);
+    Context::ServerOptions options = renewed();
+    options.ticket_keys = keys;
+    const Context servers = expect(Context::server(options));
+    EXPECT_FALSE(connect(client(), servers).resumed);
+}
+
 TEST_F(TlsReload, ProcessesShareTicketKeysByFiles) {
     TemporaryFolder folder;
     folder.fill("one", std::string(80, '1'));
