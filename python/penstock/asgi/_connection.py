@@ -140,7 +140,7 @@ class Connection(_core.HttpConnection):
                 sent = await self._owner.native.loop.sendfile(transport, file, start, size)
         except NotImplementedError:  # uvloop
             sent = await self._copy_file(request, file, start, size)
-        except (ConnectionError, RuntimeError) as error:
+        except (OSError, RuntimeError) as error:
             if self.transport is not None and not self.transport.is_closing():
                 raise
             raise ClientDisconnected("the client has closed the connection") from error

@@ -21,6 +21,7 @@ from penstock.asgi._options import ServerOptions
 from penstock.asgi._proxy import ProxyHeaders, TrustedHosts
 from penstock.asgi._types import Application, Scope
 from penstock.asgi._unfinished import name_of_blocking_request, names_of_requests
+from penstock.asgi._unix_sending import UnixConnection, UnixSending
 from penstock.asgi._websocket import WebSocketOptions, WebSocketSession
 
 __all__ = ["Server", "serve"]
@@ -72,6 +73,7 @@ class Server:
         self.websocket: WebSocketOptions | None = options.websocket()
         self.websockets: set[WebSocketSession] = set()
         self._listeners: list[asyncio.Server] = []
+        self._unix_sending: UnixSending | None = None
         self._sweeping: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self._thread = threading.get_ident()
@@ -196,12 +198,14 @@ class Server:
         others["backlog"] = backlog
         loop, listeners = self._loop, self._listeners
         if uds is not None:
-            listeners.append(await loop.create_unix_server(self._connect, uds, **others))
+            listeners.append(await loop.create_unix_server(self._connect_unix, uds, **others))
         elif sock is not None:
             for each in [sock] if isinstance(sock, socket_module.socket) else sock:
-                unix = each.family == socket_module.AF_UNIX
-                create: Any = loop.create_unix_server if unix else loop.create_server
-                listeners.append(await create(self._connect, sock=each, **others))
+                create: Any = loop.create_server
+                connect = self._connect
+                if each.family == socket_module.AF_UNIX:
+                    create, connect = loop.create_unix_server, self._connect_unix
+                listeners.append(await create(connect, sock=each, **others))
         else:
             listeners.append(await loop.create_server(self._connect, host, port, **others))
         self._limit_sending()
@@ -223,9 +227,19 @@ class Server:
     def _connect(self) -> Any:
         return Connection(self)
 
+    def _connect_unix(self) -> Any:
+        seconds = self._options.timeout_send
+        if seconds is None:
+            return Connection(self)
+        if self._unix_sending is None:
+            self._unix_sending = UnixSending(seconds)
+        return UnixConnection(self, self._unix_sending)
+
     def _sweep(self) -> None:
         # One timer for all connections: a time-out of seconds may be late by one.
         self.native.sweep()
+        if self._unix_sending is not None:
+            self._unix_sending.sweep(self.native.connections(), self._loop.time())
         self._sweeping = self._loop.call_later(_SWEEP_INTERVAL, self._sweep)
 
     async def _close(self) -> None:
@@ -374,9 +388,10 @@ class serve:  # a function for its users, who await it or enter it
         timeout_head: Seconds in which a request's head must arrive; None for no limit.
         timeout_body: Seconds without a byte of a body that the application waits for, after which
             the answer is 408; None for no limit.
-        timeout_send: Seconds after which a TCP connection is reset whose client takes nothing of
-            what was sent, by the kernel (TCP_USER_TIMEOUT; zero-window probes count since Linux
-            5.11), whether it carries TLS, HTTP/2 or a WebSocket; None for no limit.
+        timeout_send: Seconds after which a connection is reset whose client takes nothing of what
+            was sent; None for no limit. On TCP by the kernel (TCP_USER_TIMEOUT; zero-window probes
+            count since Linux 5.11), whether it carries TLS, HTTP/2 or a WebSocket. On a Unix socket
+            by the server, up to two seconds late; its WebSockets are left to their pings.
         timeout_graceful_shutdown: Seconds that requests have to end when the server closes; None
             for no limit.
         http2: Whether clients may speak HTTP/2: those that choose it in the TLS handshake (the

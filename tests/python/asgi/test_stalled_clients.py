@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import h2.settings
@@ -12,6 +14,7 @@ import pytest
 import trustme
 
 from penstock import asgi
+from penstock.asgi._unix_sending import UnixSending
 
 from .http2_client import Http2Client, request_fields
 from .support import CLOSE, serving
@@ -105,5 +108,84 @@ def test_a_client_of_http2_that_takes_nothing(run: Run, *, encrypted: bool) -> N
             client.ask(request_fields())
             await app.ended.wait()
             client.writer.transport.abort()
+
+    run(main())
+
+
+class Content:
+    """An application that sends a large file in one message."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.ended = asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        with pytest.raises(OSError, match="closed"):
+            await send({"type": "http.response.pathsend", "path": str(self.path)})
+        self.ended.set()
+
+
+@pytest.mark.parametrize("kind", ["plain", "tls", "http2", "file"])
+def test_a_client_on_a_unix_socket_that_takes_nothing(run: Run, kind: str, tmp_path: Path) -> None:
+    """There is no TCP_USER_TIMEOUT: it had no effect there."""
+    content = tmp_path / "content"
+    content.write_bytes(b"")
+    os.truncate(content, 1 << 26)
+
+    async def main() -> None:
+        app = Content(content) if kind == "file" else Endless()
+        options: dict[str, Any] = {"timeout_send": 0.2, "lifespan": "off", "access_log": False}
+        if kind == "tls":
+            options["ssl"] = server_context()
+        if kind == "http2":
+            options |= {"http2": True, "timeout_http2_stall": None}
+        path = str(tmp_path / "socket")
+        async with asgi.serve(app, uds=path, **options):
+            tls = client_context() if kind == "tls" else None
+            name = "localhost" if tls else None
+            reader, writer = await asyncio.open_unix_connection(path, ssl=tls, server_hostname=name)
+            if kind == "http2":
+                client = Http2Client(reader, writer)
+                window = h2.settings.SettingCodes.INITIAL_WINDOW_SIZE
+                await client.start({window: (1 << 31) - 1})
+                client.h2.increment_flow_control_window(1 << 30)
+                client.ask()
+            else:
+                writer.write(b"GET / HTTP/1.1\r\n" + CLOSE)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await app.ended.wait()
+            writer.transport.abort()
+
+    run(main())
+
+
+def test_a_slow_client_on_a_unix_socket_gets_all(run: Run, tmp_path: Path) -> None:
+    """The clock of a client that takes something begins again, however the samples look."""
+    size = 40 * len(PART)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for left in range(39, -1, -1):
+            await send({"type": "http.response.body", "body": PART, "more_body": left > 0})
+
+    async def main() -> None:
+        path = str(tmp_path / "socket")
+        async with asgi.serve(
+            app, uds=path, timeout_send=60, lifespan="off", access_log=False
+        ) as server:
+            sending = UnixSending(60)
+            server._unix_sending = sending
+            reader, writer = await asyncio.open_unix_connection(path, limit=1 << 14)
+            writer.write(b"GET / HTTP/1.0\r\n" + CLOSE)
+            await reader.readuntil(b"\r\n\r\n")
+            received = 0
+            now = asyncio.get_running_loop().time()
+            while part := await reader.read(len(PART)):
+                received += len(part)
+                now += 7.0  # of a clock of its own: much less than the time-out in each step
+                sending.sweep(server.native.connections(), now)
+            assert received == size
+            writer.close()
 
     run(main())
