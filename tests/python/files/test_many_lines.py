@@ -148,3 +148,17 @@ def test_names_that_are_imported_by_a_star_replace_no_module_of_the_program() ->
     exec("import os\nbefore = os\nfrom penstock.files import *", program)
     assert program["os"] is program["before"]
     assert "write_file" in program
+
+
+async def test_long_lines_are_joined_up_to_a_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    lines = [b"%0499d\n" % number for number in range(1000)] + [bytes(200_000), b"end"]
+    async with files.open(path, "wb") as file:
+        backend = FaultyBackend()
+        with monkeypatch.context() as patched:
+            patched.setattr(file, "_backend", backend)
+            await file.writelines(lines)
+    assert path.read_bytes() == b"".join(lines)
+    assert backend.calls.count("write") < 20

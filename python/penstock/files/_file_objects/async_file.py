@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, AnyStr, Generic
 
@@ -164,13 +165,22 @@ class AsyncFile(AsyncResource, Generic[AnyStr]):
             await self._write_joined(batch, nothing)
 
     async def _write_joined(self, lines: Sequence[AnyStr], nothing: AnyStr) -> None:
-        """Write small lines with one call, others one by one."""
-        try:
-            if sum(map(len, lines)) <= 2 * _JOINED_LENGTH:
+        """Write lines in as few calls as their lengths allow, or one by one up to an error."""
+        length = 0
+        with suppress(TypeError):  # of what is no line, which is found below
+            length = sum(map(len, lines))
+        if length > 2 * _JOINED_LENGTH and len(lines) > 1:
+            half = len(lines) // 2
+            await self._write_joined(lines[:half], nothing)
+            await self._write_joined(lines[half:], nothing)
+            return
+        if len(lines) > 1:
+            try:
                 await self.write(nothing.join(lines))
+            except (TypeError, UnicodeError):
+                pass  # nothing was written; the lines before the one at fault are
+            else:
                 return
-        except (TypeError, UnicodeError):
-            pass  # nothing was written; the lines before the one at fault are
         for line in lines:
             await self.write(line)
 
