@@ -26,6 +26,7 @@ FACTORIES = {
     "talyn": "talyn:Loop",
     "veloxloop": "veloxloop:new_event_loop",
     "loopmini": "loopmini:new_event_loop",
+    "rsloop": "rsloop:new_event_loop",
     "zuvloop": "zuvloop:new_event_loop",
 }
 # What changes another loop: "aiofastnet@uvloop".

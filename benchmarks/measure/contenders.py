@@ -8,7 +8,8 @@ FLOOR = "floor"
 # The floor of what Python costs: receive, call a function of Python, send; see call_floor.py.
 PYTHON_FLOOR = "floor-python"
 OURS = "penstock"
-LOOPS = [OURS, "asyncio", "uvloop", "zloop", "rloop", "blazio", "talyn", "veloxloop", "loopmini"]
+LOOPS = [OURS, "asyncio", "uvloop", "zloop", "rloop"]
+LOOPS += ["blazio", "talyn", "veloxloop", "loopmini", "rsloop"]
 if sys.version_info >= (3, 14):
     LOOPS.append("zuvloop")  # it exists for no earlier CPython
 # aiofastnet's transports on these loops.
