@@ -8,6 +8,7 @@
 //     curl -N http://127.0.0.1:PORT/count/5
 //     curl -T some_file http://127.0.0.1:PORT/size
 //     curl http://127.0.0.1:PORT/files/
+//     curl --http2-prior-knowledge http://127.0.0.1:PORT/hello/world
 
 #include <penstock/http.hpp>
 #include <penstock/penstock.hpp>
@@ -62,7 +63,9 @@ Task<Result<>> stop_on_signal(http::Server& server) {
 }
 
 Task<Result<>> serve(std::uint16_t port, std::string folder) {
-    http::Server server;
+    http::ServerOptions options;
+    options.http2 = true;
+    http::Server server(options);
     server.get("/hello/{name}", hello);
     server.get("/count/{end}", count);
     server.put("/size", size, {.body_limit = std::uint64_t{1} << 40});

@@ -107,7 +107,9 @@ struct AccessLog::State {
             append_escaped(text, record.method, "\\x");
             text += ' ';
             append_escaped(text, record.target, "\\x");
-            text += " HTTP/1.";
+            text += " HTTP/";
+            append_number(text, record.major_version);
+            text += '.';
             append_number(text, record.minor_version);
         }
         text += "\" ";

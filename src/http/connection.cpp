@@ -42,7 +42,7 @@ bool is_cancellation(const std::exception_ptr& thrown) noexcept {
 } // namespace
 
 Connection::Connection(ServerState& server, AnyStream stream)
-    : Exchange(server), stream_(std::move(stream)), socket_(stream_.socket()),
+    : ServerExchange(server), stream_(std::move(stream)), socket_(stream_.socket()),
       parser_(server.field_storage, server.codec_limits) {
     limit_writes();
     server_.open.push_back(*this);
@@ -83,8 +83,10 @@ Task<void> Connection::serve() {
 Task<void> Connection::say_goodbye(Result<> ended) {
     const bool late = !ended && ended.error() == std::errc::timed_out;
     const auto limit = time_limit(server_.options.timeouts.linger);
-    if (late && phase_ != Phase::idle && reading_until_ != never && !response_started() &&
-        !stream_error_) {
+    if (http2_) {
+        (void)co_await timeout(limit, http2_->say_goodbye());
+    } else if (late && phase_ != Phase::idle && reading_until_ != never && !response_started() &&
+               !stream_error_) {
         (void)co_await timeout(limit, refuse(Status::request_timeout));
     }
     if (linger_) {
@@ -112,6 +114,10 @@ Task<Result<>> Connection::run() {
         switch (parse_head()) {
         case codec::http::Progress::failed:
             phase_ = Phase::head;
+            if (begins_http2()) {
+                http2_ = std::make_unique<Http2Connection>(*this);
+                co_return co_await http2_->serve();
+            }
             co_return co_await refuse(Status(codec::http::status_for(parser_.error())));
         case codec::http::Progress::incomplete: {
             if (!flush_at_once()) {
@@ -193,6 +199,17 @@ Task<Result<>> Connection::run() {
             (void)co_await penstock::detail::BudgetOperation();
         }
     }
+}
+
+/// Whether what is no head of HTTP/1.1 is the preface of HTTP/2, or its begin (RFC 9113, section
+/// 3.4). It is looked at only here, so that HTTP/1.1 does not pay for it.
+bool Connection::begins_http2() const noexcept {
+    if (!server_.options.http2 || requests_ > 0) {
+        return false;
+    }
+    const std::string_view begin = head_text_.empty() ? rest_ : std::string_view(head_text_);
+    constexpr std::string_view preface = codec::http2::client_preface;
+    return begin.substr(0, preface.size()) == preface.substr(0, begin.size());
 }
 
 codec::http::Progress Connection::parse_head() {
@@ -310,7 +327,9 @@ OpenConnection Connection::describe() {
                              .since = since_,
                              .requests = requests_,
                              .state = State::idle};
-    if (phase_ == Phase::handling) {
+    if (http2_) {
+        http2_->describe(described);
+    } else if (phase_ == Phase::handling) {
         described.state = upgraded_ ? State::upgraded : State::handling;
         described.request.append(head_.method).append(" ").append(head_.target);
     } else if (phase_ == Phase::head) {

@@ -29,15 +29,16 @@
 #include <penstock/task/deadline.hpp>
 #include <penstock/task/task.hpp>
 
-#include "http/exchange.hpp"
 #include "http/handler_run.hpp"
+#include "http/http2_connection.hpp"
+#include "http/server_exchange.hpp"
 #include "http/server_state.hpp"
 
 namespace penstock::http::detail {
 
 /// One connection of a server. Of HTTP/1.1: reads requests, calls their handlers one after the
 /// other, and writes the responses in that order.
-class Connection final : public Exchange,
+class Connection final : public ServerExchange,
                          public penstock::detail::AcceptLoop::Endable,
                          public io::ListHook<Connection> {
 public:
@@ -70,6 +71,8 @@ public:
                                             std::uint64_t size) override;
 
 private:
+    friend class Http2Connection; // which goes on with the connection
+
     /// What the connection waits for, and so what the end of the deadline means.
     enum class Phase : std::uint8_t { idle, head, handling };
 
@@ -83,6 +86,7 @@ private:
     void begin_request();
     [[nodiscard]] Task<Result<>> run_handler(const Handler& handler);
     [[nodiscard]] Task<Result<>> take_over(const Handler& handler);
+    [[nodiscard]] bool begins_http2() const noexcept;
     [[nodiscard]] Task<Result<>> finish(Result<> handled, std::exception_ptr thrown);
     [[nodiscard]] Task<Result<>> refuse(Status status);
     [[nodiscard]] Task<Result<>> discard_body();
@@ -119,8 +123,6 @@ private:
     /// A body up to this size is copied behind the head. Two parts of a message cost the kernel
     /// more than the copy.
     static constexpr std::size_t small_body = std::size_t{16} * 1024;
-    /// How much is sent in one operation, and under one deadline by a stream without a socket.
-    static constexpr std::size_t part_size = std::size_t{64} * 1024;
 
     AnyStream stream_;
     net::StreamSocket* socket_;
@@ -154,6 +156,8 @@ private:
     // Response.
     std::string out_; ///< what is to be sent next
     bool linger_ = false;
+
+    std::unique_ptr<Http2Connection> http2_; ///< once the client has chosen it
 
     // Time.
     Phase phase_ = Phase::idle;

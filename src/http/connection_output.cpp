@@ -6,14 +6,12 @@
 #include <memory>
 #include <utility>
 
-#include <time.h>
-
-#include <penstock/codec/http/date.hpp>
 #include <penstock/codec/http/head_writer.hpp>
 #include <penstock/http/errors.hpp>
 #include <penstock/task/unwrap.hpp>
 
 #include "http/connection.hpp"
+#include "http/response_fields.hpp"
 
 namespace penstock::http::detail {
 
@@ -23,50 +21,6 @@ void append_number(std::string& text, std::uint64_t value) {
     std::array<char, 20> digits{};
     const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
     text.append(digits.data(), end);
-}
-
-/// The Date field, made once a second.
-std::string_view date_line() noexcept {
-    struct Line {
-        codec::http::Seconds second = -1;
-        std::array<char, 37> text{'D', 'a', 't', 'e', ':', ' '};
-    };
-    static constinit thread_local Line line;
-    timespec now{};
-    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    if (now.tv_sec != line.second) {
-        line.second = now.tv_sec;
-        const codec::http::DateText date(now.tv_sec);
-        std::ranges::copy(date.text(), line.text.begin() + 6);
-        line.text[35] = '\r';
-        line.text[36] = '\n';
-    }
-    return {line.text.data(), line.text.size()};
-}
-
-/// What a field of a handler means to the server.
-enum class FieldKind : std::uint8_t { other, connection, date, of_the_server };
-
-FieldKind kind_of(std::string_view name) noexcept {
-    using codec::http::equal_ignoring_case;
-    switch (name.size()) {
-    case 4:
-        return equal_ignoring_case(name, "Date") ? FieldKind::date : FieldKind::other;
-    case 10:
-        if (equal_ignoring_case(name, "Connection")) {
-            return FieldKind::connection;
-        }
-        return equal_ignoring_case(name, "Keep-Alive") ? FieldKind::of_the_server
-                                                       : FieldKind::other;
-    case 14:
-        return equal_ignoring_case(name, "Content-Length") ? FieldKind::of_the_server
-                                                           : FieldKind::other;
-    case 17:
-        return equal_ignoring_case(name, "Transfer-Encoding") ? FieldKind::of_the_server
-                                                              : FieldKind::other;
-    default:
-        return FieldKind::other;
-    }
 }
 
 } // namespace
@@ -239,38 +193,13 @@ Task<Result<>> Connection::write_file(fs::File& file, std::uint64_t offset, std:
     if (continuing_.locked()) {
         co_await unwrap(until_continue_is_sent());
     }
-    if (!response_started() && !announced_) {
-        announced_ = size;
-    }
-    // Before the head, so that the handler can still answer something else.
-    const bool exceeds = response_started() ? framing_ == Framing::length && size > body_left_
-                                            : size > announced_.value_or(size);
-    if (exceeds) {
+    if (!fits_length(size)) {
         co_return failure(Error::wrong_length);
     }
     constexpr std::size_t copied_size = std::size_t{16} * 1024;
     if (socket_ == nullptr || size <= copied_size || response_started() || answers_head() ||
         !status_has_body()) {
-        const std::unique_ptr<std::byte[]> buffer =
-            std::make_unique_for_overwrite<std::byte[]>(std::min<std::uint64_t>(size, part_size));
-        if (size == 0 || answers_head() || !status_has_body()) {
-            const Result<> written = co_await write_body({});
-            co_return written;
-        }
-        while (size > 0) {
-            const MutableBytes into(buffer.get(), std::min<std::uint64_t>(size, part_size));
-            const Result<std::size_t> count = co_await file.read_at(offset, into);
-            if (!count || *count == 0) {
-                co_return failure(count ? make_error_code(Error::wrong_length) : count.error());
-            }
-            if (const Result<> written = co_await write_body(Bytes(buffer.get(), *count));
-                !written) {
-                co_return written;
-            }
-            offset += *count;
-            size -= *count;
-        }
-        co_return Result<>();
+        co_return co_await copy_file(file, offset, size);
     }
     start_body();
     if (const Result<> flushed = co_await flush(); !flushed) {

@@ -12,8 +12,8 @@
 
 #include <penstock/codec/http/target.hpp>
 
-#include "http/exchange.hpp"
 #include "http/request_context.hpp"
+#include "http/server_exchange.hpp"
 
 namespace penstock::http {
 
@@ -50,7 +50,7 @@ std::string random_id() {
 
 } // namespace
 
-Request::Request(detail::Exchange& exchange) noexcept : exchange_(exchange) {}
+Request::Request(detail::ServerExchange& exchange) noexcept : exchange_(exchange) {}
 
 Request::~Request() = default;
 

@@ -5,7 +5,7 @@
 
 #include <penstock/http/detail/body_coding.hpp>
 
-#include "http/exchange.hpp"
+#include "http/server_exchange.hpp"
 
 namespace penstock::http {
 

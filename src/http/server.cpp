@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <cstdio>
+#include <stdexcept>
 #include <utility>
 
+#include <penstock/codec/http2/server_session.hpp>
 #include <penstock/detail/task/deadline.hpp>
 
 #include "http/connection.hpp"
@@ -34,6 +36,11 @@ ServerState::ServerState(ServerOptions settings)
           *this) {
     if (options.metrics) {
         unrouted = &options.metrics->route({}, {});
+    }
+    if (options.http2 && !codec::http2::is_available()) {
+        throw std::runtime_error(
+            "http::Server: ServerOptions::http2 needs libnghttp2, which cannot "
+            "be loaded; install it (Debian: libnghttp2-14)");
     }
 }
 

@@ -1,6 +1,8 @@
-"""Runs h2spec, a suite for servers of HTTP/2, against penstock.asgi, with and without TLS.
+"""Runs h2spec, a suite for servers of HTTP/2, against penstock.asgi and http::Server.
 
-usage: python tests/conformance/h2spec.py [--program PATH] [--write]
+usage: python tests/conformance/h2spec.py [--program PATH] [--cpp EXAMPLE] [--write]
+
+EXAMPLE is the built examples/cpp/http_server.cpp. Without it, http::Server is left out.
 
 It is a program in Go, which the gate does not fetch:
 
@@ -20,6 +22,7 @@ import ssl
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +44,34 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"hello"})
 
 
-async def run(program: str, report: str, tls: ssl.SSLContext | None) -> None:
+async def ask(program: str, port: int, report: str, *more: str) -> None:
     """Run all cases, those of the strict mode too."""
+    arguments = ["--host", "127.0.0.1", "--timeout", "2", "--junit-report", report, *more]
+    process = await asyncio.create_subprocess_exec(
+        program, "--port", str(port), *arguments, stdout=asyncio.subprocess.DEVNULL
+    )
+    await process.wait()
+
+
+async def run(program: str, report: str, tls: ssl.SSLContext | None) -> None:
+    """Ask penstock.asgi."""
     from penstock import asgi
 
-    arguments = ["--host", "127.0.0.1", "--timeout", "2", "--junit-report", report]
-    if tls is not None:
-        arguments += ["--tls", "--insecure"]
     options: dict[str, Any] = {"http2": True, "lifespan": "off", "access_log": False, "ssl": tls}
     async with asgi.serve(app, port=0, **options) as server:
-        process = await asyncio.create_subprocess_exec(
-            program, "--port", str(server.port), *arguments, stdout=asyncio.subprocess.DEVNULL
-        )
-        await process.wait()
+        await ask(program, server.port, report, *(["--tls", "--insecure"] if tls else []))
+
+
+async def run_cpp(program: str, report: str, example: str) -> None:
+    """Ask http::Server."""
+    server = await asyncio.create_subprocess_exec(example, stdout=asyncio.subprocess.PIPE)
+    assert server.stdout is not None
+    try:
+        line = (await server.stdout.readline()).decode()
+        await ask(program, int(line.rsplit(":", 1)[1]), report, "--path", "/hello/world")
+    finally:
+        server.terminate()
+        await server.wait()
 
 
 def outcome(report: str) -> tuple[int, list[tuple[str, str]]]:
@@ -78,7 +96,8 @@ def context() -> ssl.SSLContext:
 
 def main() -> int:
     """Run the suite."""
-    parser = argparse.ArgumentParser(description="h2spec against penstock.asgi")
+    parser = argparse.ArgumentParser(description="h2spec against penstock.asgi and http::Server")
+    parser.add_argument("--cpp", help="the built examples/cpp/http_server.cpp")
     parser.add_argument("--program", default=shutil.which("h2spec"), help="default: on the path")
     parser.add_argument("--write", action="store_true", help="write tests/results/h2spec.md")
     options = parser.parse_args()
@@ -88,9 +107,17 @@ def main() -> int:
     import penstock
 
     lines, unexpected = [], 0
-    for name, tls in (("without TLS", None), ("TLS", context())):
+    servers: list[tuple[str, Callable[[str], Coroutine[Any, Any, None]]]] = [
+        ("penstock.asgi without TLS", lambda report: run(options.program, report, None)),
+        ("penstock.asgi, TLS", lambda report: run(options.program, report, context())),
+    ]
+    if options.cpp is not None:
+        servers.append(
+            ("http::Server", lambda report: run_cpp(options.program, report, options.cpp))
+        )
+    for name, asked in servers:
         with tempfile.NamedTemporaryFile(suffix=".xml") as report:
-            penstock.run(run(options.program, report.name, tls))
+            penstock.run(asked(report.name))
             count, failed = outcome(report.name)
         lines.append(f"| {name} | {count} | {count - len(failed)} |")
         print(f"{name}: {count - len(failed)} of {count} cases passed")
@@ -99,9 +126,9 @@ def main() -> int:
             unexpected += case not in EXPECTED
     if options.write:
         RESULT.write_text(
-            "# h2spec: penstock.asgi\n\n"
+            "# h2spec: penstock.asgi and http::Server\n\n"
             f"Run on {datetime.date.today()} by `tests/conformance/h2spec.py --write`, with h2spec "
-            "2.2.1.\n\n| connection | cases | passed |\n|---|---|---|\n"
+            "2.2.1.\n\n| server | cases | passed |\n|---|---|---|\n"
             + "\n".join(lines)
             + "\n\nExpected to fail:\n\n"
             + "\n".join(f"- {case}: {reason}" for case, reason in EXPECTED.items())

@@ -19,7 +19,8 @@ struct AccessRecord {
     Result<net::Endpoint> peer;
     std::string_view method{}; ///< empty if the head could not be read
     std::string_view target{};
-    unsigned minor_version = 1; ///< of HTTP/1
+    unsigned major_version = 1;
+    unsigned minor_version = 1;
     int status = 0;
     std::uint64_t body_size = 0; ///< of the response, as it was sent
     std::string_view referer{};

@@ -20,7 +20,7 @@
 namespace penstock::http {
 
 namespace detail {
-class Exchange;
+class ServerExchange;
 class HandlerRun;
 struct RequestContext;
 } // namespace detail
@@ -127,12 +127,13 @@ public:
     [[nodiscard]] Fields trailers() const noexcept;
 
 private:
-    friend class detail::Exchange;
+    friend class detail::ServerExchange;
     friend class detail::HandlerRun;
-    explicit Request(detail::Exchange& exchange) noexcept;
+    explicit Request(detail::ServerExchange& exchange) noexcept;
 
     /// For the next request of the connection.
     void forget_context() noexcept {
+        client_gone_ = false;
         if (context_ != nullptr) {
             drop_context();
         }
@@ -141,7 +142,7 @@ private:
     [[nodiscard]] detail::RequestContext& context() const;
     void tell_client_gone() noexcept;
 
-    detail::Exchange& exchange_;
+    detail::ServerExchange& exchange_;
     mutable std::unique_ptr<detail::RequestContext> context_; ///< null until it is asked for
     bool client_gone_ = false;
 };

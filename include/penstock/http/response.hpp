@@ -14,7 +14,7 @@ namespace penstock::http {
 
 namespace detail {
 class BodyCoding;
-class Exchange;
+class ServerExchange;
 } // namespace detail
 
 /// The response that a handler makes. Either whole:
@@ -89,12 +89,12 @@ public:
 
 private:
     friend class detail::BodyCoding;
-    friend class detail::Exchange;
-    explicit Response(detail::Exchange& exchange) noexcept : exchange_(exchange) {}
+    friend class detail::ServerExchange;
+    explicit Response(detail::ServerExchange& exchange) noexcept : exchange_(exchange) {}
 
     void require_not_started() const;
 
-    detail::Exchange& exchange_;
+    detail::ServerExchange& exchange_;
     detail::BodyCoding* coding_ = nullptr; ///< a filter's, between the handler and the exchange
     ResponseHead head_;
 };

@@ -48,7 +48,8 @@ concept UpgradeHandler = std::invocable<H&, Upgrade&> &&
 
 } // namespace detail
 
-/// An HTTP/1.1 server (RFC 9110, RFC 9112) over any streams: TCP, Unix sockets, TLS.
+/// An HTTP/1.1 server (RFC 9110, RFC 9112), and one of HTTP/2 (`ServerOptions::http2`), over any
+/// streams: TCP, Unix sockets, TLS.
 ///
 ///     http::Server server;
 ///     server.get("/hello/{name}", [](http::Request& request, http::Response& response) {
@@ -86,7 +87,8 @@ class Server {
 public:
     Server() : Server(ServerOptions()) {}
     /// Throws `std::invalid_argument` if the server's name is not a valid field value, or if
-    /// `ServerLimits::connections` is 0.
+    /// `ServerLimits::connections` is 0, and `std::runtime_error` if HTTP/2 is wanted and its
+    /// library is not there.
     explicit Server(ServerOptions options);
     /// After every `serve` has ended.
     ~Server();

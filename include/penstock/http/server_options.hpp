@@ -24,6 +24,7 @@ struct ServerLimits {
     /// The number of open connections, at least 1. Further ones replace those that wait for a
     /// request (`ServerTimeouts::safe_idle`), or else wait until one has ended.
     std::size_t connections = 10'000;
+    std::uint32_t streams = 100; ///< of HTTP/2: requests of a connection that are open at once
     /// Of a client that is slow to read, what the kernel keeps: `net::WriteLimit::maximum_backlog`.
     std::uint32_t maximum_backlog = 131'072;
 };
@@ -83,6 +84,10 @@ class Response;
 struct ServerOptions {
     ServerLimits limits{};
     ServerTimeouts timeouts{};
+    /// Serves HTTP/2 too (RFC 9113), to clients that begin with its preface: over TLS to those with
+    /// which the context has agreed on "h2" (`tls::ServerOptions::alpn`), without TLS to those that
+    /// know it before. Handlers see no difference. Needs libnghttp2 (Debian: libnghttp2-14).
+    bool http2 = false;
     /// The value of the Server field. Empty: no such field.
     std::string server_name{};
     /// Called for each failure and notice. Without one, failures are written to standard error and

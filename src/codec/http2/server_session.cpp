@@ -75,8 +75,9 @@ struct ServerSession::Callbacks {
     static int on_begin_headers(nghttp2_session* raw, const Frame* frame, void* user) noexcept {
         ServerSession& session = session_of(user);
         const std::int32_t id = frame->head.stream_id;
-        if (Stream* stream = session.stream_of(id)) { // trailers, which are counted and dropped
-            stream->trailer_fields_ = 0;
+        if (Stream* stream = session.stream_of(id)) { // trailers
+            stream->trailers_.clear();
+            stream->trailer_sizes_.clear();
             stream->trailer_size_ = 0;
             return 0;
         }
@@ -98,24 +99,26 @@ struct ServerSession::Callbacks {
         if (stream == nullptr) {
             return 0;
         }
-        std::size_t& size = stream->announced_ ? stream->trailer_size_ : stream->head_size_;
-        std::size_t& count = stream->announced_ ? stream->trailer_fields_ : stream->fields_count_;
+        const bool trailer = stream->announced_;
+        std::size_t& size = trailer ? stream->trailer_size_ : stream->head_size_;
+        const std::size_t count =
+            trailer ? stream->trailer_sizes_.size() + 1 : ++stream->fields_count_;
         size += name_size + value_size + 32;
-        ++count;
-        const bool over = size > session.limits_.head || count > session.limits_.fields;
-        if (stream->announced_) {
-            return over ? nghttp2::temporal_callback_failure : 0;
-        }
-        if (over) {
+        if (size > session.limits_.head || count > session.limits_.fields) {
+            if (trailer) {
+                return nghttp2::temporal_callback_failure;
+            }
             // Decoding goes on, because the table of the compression must stay in step.
             stream->too_large_ = true;
             return 0;
         }
         try {
-            session.sizes_.emplace_back(static_cast<std::uint32_t>(name_size),
-                                        static_cast<std::uint32_t>(value_size));
-            session.heads_.append(text_of(name, name_size)).push_back('\0');
-            session.heads_.append(text_of(value, value_size)).push_back('\0');
+            (trailer ? stream->trailer_sizes_ : session.sizes_)
+                .emplace_back(static_cast<std::uint32_t>(name_size),
+                              static_cast<std::uint32_t>(value_size));
+            std::string& text = trailer ? stream->trailers_ : session.heads_;
+            text.append(text_of(name, name_size)).push_back('\0');
+            text.append(text_of(value, value_size)).push_back('\0');
             return 0;
         } catch (const std::bad_alloc&) {
             return nghttp2::callback_failure;
@@ -456,14 +459,21 @@ Stream* ServerSession::next_change() noexcept {
 }
 
 std::span<const http::Field> ServerSession::head(const Stream& stream) {
+    return fields_of(std::string_view(heads_).substr(stream.head_begin_),
+                     std::span(sizes_).subspan(stream.fields_begin_, stream.fields_count_));
+}
+
+std::span<const http::Field> ServerSession::trailers(const Stream& stream) {
+    return fields_of(stream.trailers_, stream.trailer_sizes_);
+}
+
+std::span<const http::Field>
+ServerSession::fields_of(std::string_view text,
+                         std::span<const std::pair<std::uint32_t, std::uint32_t>> sizes) {
     fields_.clear();
-    std::size_t place = stream.head_begin_;
-    for (std::size_t i = 0; i < stream.fields_count_; ++i) {
-        const auto [name, value] = sizes_[stream.fields_begin_ + i];
-        const std::string_view text(heads_);
-        fields_.push_back(
-            {.name = text.substr(place, name), .value = text.substr(place + name + 1, value)});
-        place += name + value + 2;
+    for (const auto& [name, value] : sizes) {
+        fields_.push_back({.name = text.substr(0, name), .value = text.substr(name + 1, value)});
+        text.remove_prefix(std::size_t{name} + value + 2);
     }
     return fields_;
 }

@@ -10,7 +10,7 @@
 #include <penstock/http/errors.hpp>
 
 #include "http/content_negotiation.hpp"
-#include "http/exchange.hpp"
+#include "http/server_exchange.hpp"
 
 namespace penstock::http {
 

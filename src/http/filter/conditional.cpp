@@ -10,7 +10,7 @@
 #include <penstock/http/preconditions.hpp>
 
 #include "codec/sha1.hpp"
-#include "http/exchange.hpp"
+#include "http/server_exchange.hpp"
 
 namespace penstock::http {
 

@@ -23,6 +23,7 @@ struct BodyFraming {
 
 /// What request and response heads have in common. All views point into the parsed buffer.
 struct Head {
+    int major_version = 1; ///< 2 for what came by HTTP/2, then `minor_version` is 0
     int minor_version = 1; ///< 0 for HTTP/1.0; 1 for every later HTTP/1.x
     Fields fields;
     BodyFraming body;

@@ -55,8 +55,9 @@ private:
     std::size_t fields_begin_ = 0;
     std::size_t fields_count_ = 0;
     std::size_t head_size_ = 0;
-    std::size_t trailer_fields_ = 0;
-    std::size_t trailer_size_ = 0;
+    std::string trailers_; ///< names and values
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> trailer_sizes_;
+    std::size_t trailer_size_ = 0;   ///< as the limit counts it
     std::int64_t stalled_since_ = 0; ///< 0: it moves
     std::int32_t id_ = 0;
     bool new_ = false;
@@ -109,6 +110,10 @@ public:
 
     /// The same as a text that is equal for equal heads only.
     [[nodiscard]] std::string_view head_text(const Stream& stream) const noexcept;
+
+    /// The fields behind the body of a request that has ended. Valid until the next call, or the
+    /// release of the stream.
+    [[nodiscard]] std::span<const http::Field> trailers(const Stream& stream);
 
     /// The program has taken `size` bytes of the body: the client may send as many more.
     void consume(Stream& stream, std::size_t size) noexcept;
@@ -174,6 +179,11 @@ private:
     /// unknown ones. False if there are too many.
     bool count_frames(std::string_view bytes) noexcept;
     bool count_frame(unsigned char type, unsigned char flags, std::size_t length) noexcept;
+
+    /// Fields of a text of names and values, each with a zero behind it.
+    [[nodiscard]] std::span<const http::Field>
+    fields_of(std::string_view text,
+              std::span<const std::pair<std::uint32_t, std::uint32_t>> sizes);
 
     /// Drops the heads of earlier turns that are complete.
     void forget_heads() noexcept;

@@ -88,7 +88,7 @@ protected:
         co_return std::move(output.output);
     }
 
-    http::Server site_;
+    http::Server site_{{.http2 = true}};
     Nginx nginx_;
 };
 
@@ -109,6 +109,21 @@ TEST_F(HttpInteroperation, CurlUsesTheProtocolThatIsOffered) {
             EXPECT_TRUE(co_await curl(url + "/echo", body, {"--tlsv1.3", "--data-binary", "@-"}) ==
                         body);
         });
+}
+
+TEST_F(HttpInteroperation, CurlSpeaksHttp2OverTls) {
+    if (!std::filesystem::exists("/usr/bin/curl")) {
+        GTEST_SKIP() << "curl is not installed; scripts/setup test installs it.";
+    }
+    serve(tls::server_encryption(server({.alpn = {"h2", "http/1.1"}})),
+          [&](net::Endpoint endpoint) -> Task<void> {
+              const std::string url = "https://localhost:" + std::to_string(endpoint.port());
+              EXPECT_EQ(co_await curl(url + "/", "", {"-w", " %{http_version}"}), "scheme none 2");
+              EXPECT_EQ(co_await curl(url + "/", "", {"--http1.1", "-w", " %{http_version}"}),
+                        "scheme none 1.1");
+              const std::string body(500'000, 'c');
+              EXPECT_TRUE(co_await curl(url + "/echo", body, {"--data-binary", "@-"}) == body);
+          });
 }
 
 /// What a browser behind the proxy would do.

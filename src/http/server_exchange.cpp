@@ -1,7 +1,8 @@
-#include "http/exchange.hpp"
+#include "http/server_exchange.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include <penstock/detail/task/deadline.hpp>
@@ -13,7 +14,7 @@ namespace penstock::http::detail {
 
 using penstock::detail::time_limit;
 
-void Exchange::begin_exchange() noexcept {
+void ServerExchange::begin_exchange() noexcept {
     request_.forget_context();
     match_.route = nullptr;
     begin_count();
@@ -25,7 +26,7 @@ void Exchange::begin_exchange() noexcept {
     reset_response();
 }
 
-bool Exchange::find_route(std::string_view method, bool upgrade) {
+bool ServerExchange::find_route(std::string_view method, bool upgrade) {
     if (upgrade) {
         server_.router.find(
             method, target_.path,
@@ -41,7 +42,7 @@ bool Exchange::find_route(std::string_view method, bool upgrade) {
     return match_.route != nullptr;
 }
 
-const Handler* Exchange::choose_handler() {
+const Handler* ServerExchange::choose_handler() {
     if (head_.method == "CONNECT") {
         answer(Status::not_implemented);
         keep_alive_ = false; // what follows may be the tunnel's (RFC 9110, 9.3.6)
@@ -91,7 +92,7 @@ const Handler* Exchange::choose_handler() {
     return &route.handler;
 }
 
-void Exchange::answer(Status status) {
+void ServerExchange::answer(Status status) {
     reset_response();
     response_.head_.status = status;
     if (status_has_body()) {
@@ -102,7 +103,7 @@ void Exchange::answer(Status status) {
     }
 }
 
-void Exchange::make_error_page() {
+void ServerExchange::make_error_page() {
     if (!server_.options.error_page) {
         return;
     }
@@ -120,7 +121,7 @@ void Exchange::make_error_page() {
     body_text_ = std::move(line);
 }
 
-bool Exchange::answer_failure(std::error_code error, const std::exception_ptr& thrown) {
+bool ServerExchange::answer_failure(std::error_code error, const std::exception_ptr& thrown) {
     if (!thrown) {
         if (error == Error::response_sent && response_started() && framing_ == Framing::none) {
             return true;
@@ -149,8 +150,8 @@ bool Exchange::answer_failure(std::error_code error, const std::exception_ptr& t
     return true;
 }
 
-void Exchange::report(std::error_code error, const std::exception_ptr& thrown,
-                      ServerFailure::Level level) const noexcept {
+void ServerExchange::report(std::error_code error, const std::exception_ptr& thrown,
+                            ServerFailure::Level level) const noexcept {
     server_.report({.method = head_.method,
                     .target = head_.target,
                     .error = error,
@@ -158,7 +159,7 @@ void Exchange::report(std::error_code error, const std::exception_ptr& thrown,
                     .level = level});
 }
 
-void Exchange::reset_response() {
+void ServerExchange::reset_response() {
     response_.head_.status = Status::ok;
     response_.head_.headers.clear();
     body_text_.clear();
@@ -168,13 +169,45 @@ void Exchange::reset_response() {
     framing_ = Framing::undecided;
 }
 
-bool Exchange::status_has_body() const noexcept {
+bool ServerExchange::status_has_body() const noexcept {
     const Status status = response_.head_.status;
     return status != Status::no_content && status != Status::reset_content &&
            status != Status::not_modified;
 }
 
-std::chrono::nanoseconds Exchange::body_time_left() const noexcept {
+bool ServerExchange::fits_length(std::uint64_t size) noexcept {
+    if (response_started()) {
+        return framing_ != Framing::length || size <= body_left_;
+    }
+    if (!announced_) {
+        announced_ = size;
+    }
+    return size <= *announced_;
+}
+
+Task<Result<>> ServerExchange::copy_file(fs::File& file, std::uint64_t offset, std::uint64_t size) {
+    if (size == 0 || answers_head() || !status_has_body()) {
+        const Result<> written = co_await write_body({});
+        co_return written;
+    }
+    const std::unique_ptr<std::byte[]> buffer =
+        std::make_unique_for_overwrite<std::byte[]>(std::min<std::uint64_t>(size, part_size));
+    while (size > 0) {
+        const MutableBytes into(buffer.get(), std::min<std::uint64_t>(size, part_size));
+        const Result<std::size_t> count = co_await file.read_at(offset, into);
+        if (!count || *count == 0) {
+            co_return failure(count ? make_error_code(Error::wrong_length) : count.error());
+        }
+        if (const Result<> written = co_await write_body(Bytes(buffer.get(), *count)); !written) {
+            co_return written;
+        }
+        offset += *count;
+        size -= *count;
+    }
+    co_return Result<>();
+}
+
+std::chrono::nanoseconds ServerExchange::body_time_left() const noexcept {
     constexpr std::uint64_t most = std::uint64_t{1} << 32; // seconds: a century is no limit
     const ServerTimeouts& timeouts = server_.options.timeouts;
     const std::uint64_t rate = std::max<std::uint64_t>(timeouts.body_rate, 1);
@@ -187,13 +220,13 @@ std::chrono::nanoseconds Exchange::body_time_left() const noexcept {
     return whole - body_waited_;
 }
 
-Result<net::Endpoint> Exchange::peer() noexcept {
+Result<net::Endpoint> ServerExchange::peer() noexcept {
     const net::StreamSocket* const socket = stream().transport();
     return socket != nullptr ? net::Endpoint::of_peer(socket->native_handle())
                              : failure(std::errc::not_supported);
 }
 
-void Exchange::begin_count() noexcept {
+void ServerExchange::begin_count() noexcept {
     const bool counted = server_.options.metrics || server_.options.access_log;
     if (counted && !std::exchange(counting_, true)) {
         if (server_.options.metrics) {
@@ -203,7 +236,7 @@ void Exchange::begin_count() noexcept {
     }
 }
 
-void Exchange::count_response() noexcept {
+void ServerExchange::count_response() noexcept {
     if (!std::exchange(counting_, false)) {
         return;
     }
@@ -217,7 +250,7 @@ void Exchange::count_response() noexcept {
     log_response(code(response_.status()));
 }
 
-void Exchange::count_abandoned() noexcept {
+void ServerExchange::count_abandoned() noexcept {
     if (!counting_) {
         return;
     }
@@ -226,13 +259,13 @@ void Exchange::count_abandoned() noexcept {
     stop_counting();
 }
 
-void Exchange::stop_counting() noexcept {
+void ServerExchange::stop_counting() noexcept {
     if (std::exchange(counting_, false) && server_.options.metrics) {
         server_.options.metrics->request_ended();
     }
 }
 
-void Exchange::log_response(int status) noexcept {
+void ServerExchange::log_response(int status) noexcept {
     if (server_.options.access_log) {
         const auto field = [&](std::string_view name) {
             return head_.fields.find(name).value_or(std::string_view());
@@ -241,6 +274,7 @@ void Exchange::log_response(int status) noexcept {
             {.peer = peer(),
              .method = head_.method,
              .target = head_.target,
+             .major_version = static_cast<unsigned>(head_.major_version),
              .minor_version = static_cast<unsigned>(head_.minor_version),
              .status = status,
              .body_size = body_sent_,

@@ -28,10 +28,10 @@ namespace penstock::http::detail {
 /// stream.
 ///
 /// The virtual functions are those that move bytes of bodies. What every request needs has none.
-class Exchange {
+class ServerExchange {
 public:
-    Exchange(const Exchange&) = delete;
-    Exchange& operator=(const Exchange&) = delete;
+    ServerExchange(const ServerExchange&) = delete;
+    ServerExchange& operator=(const ServerExchange&) = delete;
 
     /// The stream that carries it.
     [[nodiscard]] virtual AnyStream& stream() noexcept = 0;
@@ -70,9 +70,9 @@ protected:
         until_close,
     };
 
-    explicit Exchange(ServerState& server) noexcept
+    explicit ServerExchange(ServerState& server) noexcept
         : server_(server), request_(*this), response_(*this) {}
-    ~Exchange() = default;
+    ~ServerExchange() = default;
 
     /// Forgets the request before. Its head and target are there.
     void begin_exchange() noexcept;
@@ -95,8 +95,17 @@ protected:
     [[nodiscard]] bool status_has_body() const noexcept;
     [[nodiscard]] bool answers_head() const noexcept { return head_.method == "HEAD"; }
 
+    /// Whether a part of a file fits into the body. Announces it if nothing was. Before the head is
+    /// made, so that the handler can still answer something else.
+    [[nodiscard]] bool fits_length(std::uint64_t size) noexcept;
+    /// Writes a part of a file by reading it.
+    [[nodiscard]] Task<Result<>> copy_file(fs::File& file, std::uint64_t offset,
+                                           std::uint64_t size);
+
     /// What is left of the time that waiting for all of the request's body may take.
     [[nodiscard]] std::chrono::nanoseconds body_time_left() const noexcept;
+
+    void tell_client_gone() noexcept { request_.tell_client_gone(); }
 
     // For those who watch.
     [[nodiscard]] Result<net::Endpoint> peer() noexcept;
@@ -107,6 +116,9 @@ protected:
     void count_abandoned() noexcept;
     /// The request becomes something that is not counted.
     void stop_counting() noexcept;
+
+    /// How much is sent in one operation, and under one deadline by a stream without a socket.
+    static constexpr std::size_t part_size = std::size_t{64} * 1024;
 
     ServerState& server_;
     io::MonotonicTime begun_ = 0;

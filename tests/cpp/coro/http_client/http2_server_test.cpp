@@ -1,0 +1,435 @@
+// HTTP/2 of http::Server: what a client of libcurl sees, over TLS with ALPN and without.
+
+#include <penstock/codec/http2/server_session.hpp>
+#include <penstock/http.hpp>
+#include <penstock/http/client.hpp>
+#include <penstock/task/race.hpp>
+#include <penstock/task/shield.hpp>
+#include <penstock/task/sleep.hpp>
+#include <penstock/task/yield.hpp>
+
+#include <array>
+#include <chrono>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "coro/http/running_server.hpp"
+#include "coro/support/tcp_pair.hpp"
+#include "support/watchdog.hpp"
+
+namespace {
+
+using namespace penstock;
+using namespace std::chrono_literals;
+using http::Client;
+using http::ClientOptions;
+using http::ClientProtocol;
+using http::ClientRequest;
+using http::ClientResponse;
+using http::Method;
+using http::Request;
+using http::Response;
+using http::ServerOptions;
+using http::Status;
+using http::Version;
+using penstock::testing::expect;
+using penstock::testing::Watchdog;
+using penstock::testing::with_server;
+
+// Frames by hand: for what no client sends.
+
+constexpr char data_frame = 0;
+constexpr char headers_frame = 1;
+constexpr char reset_frame = 3;
+constexpr char settings_frame = 4;
+constexpr char away_frame = 7;
+constexpr char ends_stream = 1;
+constexpr char ends_head = 4;
+
+std::string frame(char type, char flags, char stream, std::string_view payload) {
+    const std::size_t size = payload.size();
+    std::string made = {static_cast<char>(size >> 16U),
+                        static_cast<char>(size >> 8U),
+                        static_cast<char>(size),
+                        type,
+                        flags,
+                        0,
+                        0,
+                        0,
+                        stream};
+    return made.append(payload);
+}
+
+/// A head with fields that no table has, after GET http://a by the static one.
+std::string head(std::string_view path,
+                 std::initializer_list<std::pair<std::string_view, std::string_view>> fields = {}) {
+    std::string text = "\x82\x86\x41\x01"
+                       "a\x04";
+    text.append(1, static_cast<char>(path.size())).append(path);
+    for (const auto& [name, value] : fields) {
+        text.append(1, '\0').append(1, static_cast<char>(name.size())).append(name);
+        text.append(1, static_cast<char>(value.size())).append(value);
+    }
+    return text;
+}
+
+std::string begin() {
+    return std::string(codec::http2::client_preface) + frame(settings_frame, 0, 0, "");
+}
+
+struct Frame {
+    char type = 0;
+    char flags = 0;
+    int stream = 0;
+    std::string payload;
+};
+
+/// The next frame that is not about settings and windows; none at the end of the connection.
+Task<std::optional<Frame>> next_frame(net::TcpStream& stream) {
+    for (;;) {
+        std::array<char, 9> head{};
+        for (std::size_t have = 0; have < head.size();) {
+            const std::size_t size = expect(co_await stream.read(std::span(head).subspan(have)));
+            if (size == 0) {
+                co_return std::nullopt;
+            }
+            have += size;
+        }
+        const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(head[i]); };
+        Frame frame{.type = head[3], .flags = head[4], .stream = byte(8), .payload = {}};
+        frame.payload.resize(static_cast<std::size_t>(byte(0) << 16 | byte(1) << 8 | byte(2)));
+        for (std::size_t have = 0; have < frame.payload.size();) {
+            have += expect(co_await stream.read(std::span(frame.payload).subspan(have)));
+        }
+        constexpr char window_frame = 8;
+        if (frame.type != settings_frame && frame.type != window_frame) {
+            co_return frame;
+        }
+    }
+}
+
+Frame expect_frame(std::optional<Frame> frame) {
+    if (!frame) {
+        throw std::runtime_error("the connection has ended");
+    }
+    return std::move(*frame);
+}
+
+std::string base_of(const net::Endpoint& endpoint) {
+    return "http://127.0.0.1:" + std::to_string(endpoint.port());
+}
+
+class Http2Server : public ::testing::Test {
+protected:
+    static ServerOptions options() {
+        ServerOptions options;
+        options.http2 = true;
+        return options;
+    }
+
+    /// Sends frames, and passes the connection on.
+    template <typename Program>
+    static void talk(http::Server& server, std::string sent, Program program) {
+        const Watchdog watchdog(60);
+        with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
+            net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
+            expect(co_await stream.write_all(begin() + sent));
+            co_await program(stream);
+        });
+    }
+
+    /// Runs a program of requests against the server.
+    template <typename Program> static void ask(http::Server& server, Program program) {
+        const Watchdog watchdog(60);
+        with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
+            Client client({.protocol = ClientProtocol::http_2_unasked});
+            co_await program(client, base_of(endpoint));
+        });
+    }
+};
+
+Task<std::string> answer(Client& client, ClientRequest request, Status expected) {
+    ClientResponse response = expect(co_await client.send(std::move(request)));
+    EXPECT_EQ(response.version(), Version::http_2);
+    EXPECT_EQ(response.status(), expected);
+    co_return expect(co_await response.text());
+}
+
+TEST_F(Http2Server, AFunctionAndATaskAnswerAsInHttp1) {
+    http::Server server(options());
+    server.get("/hello/{name}", [](Request& request, Response& response) {
+        EXPECT_EQ(request.head().major_version, 2);
+        EXPECT_TRUE(request.host().starts_with("127.0.0.1:")) << request.host();
+        EXPECT_EQ(request.header("Host"), request.host());
+        EXPECT_EQ(request.query_parameter("a"), "1");
+        response.header("X-Answer", "42");
+        response.body("Hello, " + request.parameter("name"));
+    });
+    server.post("/length", [](Request& request, Response& response) -> Task<Result<>> {
+        response.body(std::to_string((co_await unwrap(request.text())).size()));
+        co_return Result<>();
+    });
+    server.post("/short", [](Request&, Response&) {}, {.body_limit = 1'000});
+    ask(server, [](Client& client, std::string base) -> Task<void> {
+        ClientResponse response = expect(co_await client.send({.url = base + "/hello/you?a=1"}));
+        EXPECT_EQ(response.version(), Version::http_2);
+        EXPECT_EQ(response.headers().find("x-answer"), "42");
+        EXPECT_TRUE(response.headers().contains("date"));
+        EXPECT_EQ(expect(co_await response.text()), "Hello, you");
+        ClientRequest upload{.url = base + "/short", .method = Method::post};
+        upload.body = std::string(2'000, 'x');
+        EXPECT_EQ(co_await answer(client, std::move(upload), Status::content_too_large),
+                  "413 Content Too Large\n");
+        upload = {.url = base + "/length", .method = Method::post};
+        upload.body = std::string(900'000, 'x');
+        EXPECT_EQ(co_await answer(client, std::move(upload), Status::ok), "900000");
+        EXPECT_EQ(co_await answer(client, {.url = base + "/none"}, Status::not_found),
+                  "404 Not Found\n");
+        EXPECT_EQ(co_await answer(client, {.url = base + "/length", .method = Method::put},
+                                  Status::method_not_allowed),
+                  "405 Method Not Allowed\n");
+        EXPECT_EQ(co_await answer(client, {.url = base + "/hello/x?a=1", .method = Method::head},
+                                  Status::ok),
+                  "");
+    });
+}
+
+TEST_F(Http2Server, ABodyIsSentAsTheClientTakesIt) {
+    http::Server server(options());
+    server.get("/parts", [](Request&, Response& response) -> Task<Result<>> {
+        for (int i = 0; i < 200; ++i) {
+            co_await unwrap(
+                response.write_all(std::string(20'000, static_cast<char>('a' + i % 26))));
+        }
+        co_return Result<>();
+    });
+    server.get("/whole",
+               [](Request&, Response& response) { response.body(std::string(4'000'000, 'w')); });
+    ask(server, [](Client& client, std::string base) -> Task<void> {
+        std::string expected;
+        for (int i = 0; i < 200; ++i) {
+            expected.append(20'000, static_cast<char>('a' + i % 26));
+        }
+        EXPECT_TRUE(co_await answer(client, {.url = base + "/parts"}, Status::ok) == expected);
+        EXPECT_TRUE(co_await answer(client, {.url = base + "/whole"}, Status::ok) ==
+                    std::string(4'000'000, 'w'));
+    });
+}
+
+TEST_F(Http2Server, AFailureIs500) {
+    std::vector<std::string> failures;
+    ServerOptions wanted = options();
+    wanted.on_failure = [&](const http::ServerFailure& failure) {
+        failures.push_back(failure.to_string());
+    };
+    http::Server server(wanted);
+    server.get("/error",
+               [](Request&, Response&) -> Result<> { return failure(std::errc::io_error); });
+    server.get("/throws", [](Request&, Response&) -> Task<Result<>> {
+        (void)co_await yield();
+        throw std::runtime_error("no");
+    });
+    ask(server, [](Client& client, std::string base) -> Task<void> {
+        for (const std::string path : {"/error", "/throws"}) {
+            EXPECT_EQ(co_await answer(client, {.url = base + path}, Status::internal_server_error),
+                      "500 Internal Server Error\n");
+        }
+    });
+    EXPECT_EQ(failures,
+              (std::vector<std::string>{"GET /error: Input/output error", "GET /throws: no"}));
+}
+
+TEST_F(Http2Server, APartialResponseArrivesAndIsReset) {
+    ServerOptions wanted = options();
+    wanted.on_failure = [](const http::ServerFailure&) {};
+    http::Server server(wanted);
+    server.get("/", [](Request&, Response& response) -> Task<Result<>> {
+        co_await unwrap(response.write_all("a part"));
+        co_return failure(std::errc::io_error);
+    });
+    talk(server, frame(headers_frame, ends_head | ends_stream, 1, head("/")),
+         [](net::TcpStream& stream) -> Task<void> {
+             EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, headers_frame);
+             EXPECT_EQ(expect_frame(co_await next_frame(stream)).payload, "a part");
+             const Frame last = expect_frame(co_await next_frame(stream));
+             EXPECT_EQ(last.type, reset_frame);
+             EXPECT_EQ(last.payload.back(), 2); // INTERNAL_ERROR
+         });
+}
+
+TEST_F(Http2Server, AHandlerIsCancelledWhenItsClientGoes) {
+    sync::Event waits;
+    bool cancelled = false;
+    bool told = false;
+    http::Server server(options());
+    server.get("/slow", [&](Request& request, Response&) -> Task<Result<>> {
+        request.on_close([&] { told = true; });
+        waits.set();
+        const Result<> slept = co_await sleep_for(1h);
+        cancelled = !slept && slept.error() == std::errc::operation_canceled;
+        co_return slept;
+    });
+    ask(server, [&](Client& client, std::string base) -> Task<void> {
+        const auto ended = co_await race(client.send({.url = base + "/slow"}), waits.wait());
+        (void)ended;
+    });
+    EXPECT_TRUE(cancelled);
+    EXPECT_TRUE(told);
+}
+
+Task<void> expect_away(net::TcpStream& stream) {
+    const std::optional<Frame> last = co_await next_frame(stream);
+    EXPECT_TRUE(last && last->type == away_frame);
+    EXPECT_FALSE(co_await next_frame(stream));
+}
+
+TEST_F(Http2Server, AnIdleConnectionEndsWithGoaway) {
+    ServerOptions wanted = options();
+    wanted.timeouts.idle = 50ms;
+    http::Server server(wanted);
+    talk(server, "", expect_away);
+}
+
+TEST_F(Http2Server, AHeadThatIsNotCompletedEndsTheConnection) {
+    ServerOptions wanted = options();
+    wanted.timeouts.head = 50ms;
+    http::Server server(wanted);
+    talk(server, frame(headers_frame, ends_stream, 1, head("/")), expect_away);
+}
+
+TEST_F(Http2Server, ABodyThatDoesNotComeIs408) {
+    ServerOptions wanted = options();
+    wanted.timeouts.body = 50ms;
+    std::string seen;
+    http::Server server(wanted);
+    server.get("/", [&](Request& request, Response&) -> Task<Result<>> {
+        const Result<std::string> text = co_await request.text();
+        seen = text ? "text" : text.error().message();
+        co_return text ? Result<>() : failure(text.error());
+    });
+    talk(server, frame(headers_frame, ends_head, 1, head("/")),
+         [](net::TcpStream& stream) -> Task<void> {
+             EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, headers_frame);
+             EXPECT_EQ(expect_frame(co_await next_frame(stream)).payload, "408 Request Timeout\n");
+         });
+    EXPECT_EQ(seen, std::make_error_code(std::errc::operation_canceled).message());
+}
+
+TEST_F(Http2Server, TrailersFollowTheBody) {
+    std::string seen;
+    http::Server server(options());
+    server.get("/", [&](Request& request, Response&) -> Task<Result<>> {
+        seen = co_await unwrap(request.text());
+        seen.append(" ").append(request.trailers().find("x-sum").value_or("none"));
+        seen.append(" ").append(request.header("cookie").value_or("none"));
+        co_return Result<>();
+    });
+    std::string trailers("\0\5x-sum\1"
+                         "7",
+                         9);
+    talk(server,
+         frame(headers_frame, ends_head, 1, head("/", {{"cookie", "a=1"}, {"cookie", "b=2"}})) +
+             frame(data_frame, 0, 1, "body") +
+             frame(headers_frame, ends_head | ends_stream, 1, trailers),
+         [](net::TcpStream& stream) -> Task<void> {
+             const std::optional<Frame> answer = co_await next_frame(stream);
+             EXPECT_TRUE(answer && answer->type == headers_frame);
+         });
+    EXPECT_EQ(seen, "body 7 a=1; b=2");
+}
+
+TEST_F(Http2Server, HandlersOfAConnectionRunBesideEachOther) {
+    sync::Event both;
+    int waiting = 0;
+    http::Server server(options());
+    server.get("/", [&](Request&, Response& response) -> Task<Result<>> {
+        if (++waiting == 3) {
+            both.set();
+        }
+        co_await unwrap(both.wait());
+        response.body("x");
+        co_return Result<>();
+    });
+    std::string sent;
+    for (const char stream : {1, 3, 5}) {
+        sent += frame(headers_frame, ends_head | ends_stream, stream, head("/"));
+    }
+    talk(server, sent, [](net::TcpStream& stream) -> Task<void> {
+        for (int i = 0; i < 6; ++i) { // a head and a body of each
+            const std::optional<Frame> part = co_await next_frame(stream);
+            EXPECT_TRUE(part && (part->type == headers_frame || part->type == data_frame));
+        }
+    });
+}
+
+constexpr std::string_view cancel("\0\0\0\x8", 4);
+
+TEST_F(Http2Server, AStreamThatIsResetCancelsItsHandlerAndNoOther) {
+    sync::Event begun;
+    sync::Event cancelled;
+    http::Server server(options());
+    server.get("/first", [&](Request&, Response&) -> Task<Result<>> {
+        begun.set();
+        const Result<> slept = co_await sleep_for(1h);
+        cancelled.set();
+        co_return slept;
+    });
+    server.get("/second", [&](Request&, Response&) -> Task<Result<>> {
+        co_await unwrap(cancelled.wait());
+        co_return Result<>();
+    });
+    talk(server,
+         frame(headers_frame, ends_head | ends_stream, 1, head("/first")) +
+             frame(headers_frame, ends_head | ends_stream, 3, head("/second")),
+         [&](net::TcpStream& stream) -> Task<void> {
+             expect(co_await begun.wait());
+             expect(co_await stream.write_all(frame(reset_frame, 0, 1, cancel)));
+             EXPECT_EQ(expect_frame(co_await next_frame(stream)).stream, 3);
+         });
+}
+
+TEST_F(Http2Server, HandlersThatOutliveTheirStreamsCountAsStreams) {
+    ServerOptions wanted = options();
+    wanted.limits.streams = 2;
+    sync::Event both;
+    sync::Event go;
+    int begun = 0;
+    http::Server server(wanted);
+    server.get("/", [&](Request&, Response&) -> Task<Result<>> {
+        if (++begun == 2) {
+            both.set();
+        }
+        (void)co_await shield(go.wait()); // work that cannot be cancelled
+        co_return Result<>();
+    });
+    const auto ask_on = [](char stream) {
+        return frame(headers_frame, ends_head | ends_stream, stream, head("/"));
+    };
+    talk(server, ask_on(1) + ask_on(3), [&](net::TcpStream& stream) -> Task<void> {
+        expect(co_await both.wait());
+        expect(co_await stream.write_all(frame(reset_frame, 0, 1, cancel) +
+                                         frame(reset_frame, 0, 3, cancel) + ask_on(5)));
+        const Frame refused = expect_frame(co_await next_frame(stream));
+        EXPECT_EQ(refused.type, reset_frame);
+        EXPECT_EQ(refused.stream, 5);
+        go.set();
+    });
+    EXPECT_EQ(begun, 2);
+}
+
+TEST_F(Http2Server, WithoutTheOptionThePrefaceIsRefused) {
+    http::Server server;
+    with_server(server, [](net::Endpoint endpoint) -> Task<void> {
+        EXPECT_TRUE(
+            (co_await penstock::testing::exchange(endpoint, begin())).starts_with("HTTP/1.1 400 "));
+    });
+}
+
+} // namespace
