@@ -570,7 +570,7 @@ void Connection::abort_on_close() noexcept {
 void Connection::release_memory() noexcept {
     for (std::string* text : {&head_text_, &out_, &body_text_, &trailer_text_}) {
         if (text->capacity() > kept_memory) {
-            *text = std::string();
+            std::string().swap(*text); // a move keeps the memory of what is short
         }
     }
 }

@@ -204,7 +204,7 @@ void Http2Exchange::end() noexcept {
     }
     for (std::string* text : {&head_text_, &trailer_text_, &body_text_}) {
         if (text->capacity() > kept_memory) {
-            *text = std::string();
+            std::string().swap(*text); // a move keeps the memory of what is short
         }
     }
     trailers_.clear();
