@@ -314,3 +314,16 @@ def test_http2_without_its_library(folder: Path) -> None:
     )
     assert result.returncode == 7
     assert "HTTP/2 needs libnghttp2.so.14" in result.stderr
+
+
+def test_each_option_of_uvicorn_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+    theirs = pytest.importorskip("uvicorn.main").main.params
+    assert main(["serve", "--help"]) == 0
+    ours = set(re.findall(r"--[a-z0-9-]+", capsys.readouterr().out))
+    wanted = {
+        name
+        for option in theirs
+        for name in (*option.opts, *option.secondary_opts)
+        if name.startswith("--")
+    }
+    assert wanted - ours == {"--version"}  # penstock --version

@@ -266,6 +266,11 @@ def _add_http(serve: Any) -> None:
     group.add_argument(
         "--h11-max-incomplete-event-size", type=_positive, metavar="BYTES", help="no effect"
     )
+    group.add_argument(
+        "--reset-contextvars",
+        action="store_true",
+        help="no effect: each request has a context of its own",
+    )
 
 
 def _add_websocket(serve: Any) -> None:
