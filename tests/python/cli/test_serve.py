@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from typing import IO
 
 import httpx
 import pytest
+import trustme
 
 from penstock.asgi._proxy import ProxyHeaders, TrustedHosts
 from penstock.cli import main
@@ -67,11 +69,41 @@ def serving(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str]
     )
     try:
         assert process.stderr is not None
-        found = wait_for(process.stderr, r"Serving on (http://\S+)")
+        found = wait_for(process.stderr, r"Serving on (https?://\S+)")
         yield process, found[1]
     finally:
         process.kill()
         process.communicate()
+
+
+def as_file(place: Path, *blobs: trustme.Blob) -> str:
+    for blob in blobs:
+        blob.write_to_path(str(place), append=True)
+    return str(place)
+
+
+def test_clients_with_and_without_a_certificate(folder: Path) -> None:
+    authority, own = trustme.CA(), trustme.CA()
+    server = own.issue_cert("127.0.0.1")
+    client = authority.issue_cert("someone@example.com")
+    options = (
+        *("--ssl-certfile", as_file(folder / "cert", *server.cert_chain_pems)),
+        *("--ssl-keyfile", as_file(folder / "key", server.private_key_pem)),
+        *("--ssl-ca-certs", as_file(folder / "authority", authority.cert_pem)),
+        *("--ssl-cert-reqs", str(ssl.CERT_REQUIRED.value), "--http2"),
+    )
+    trusting = ssl.create_default_context()
+    own.configure_trust(trusting)
+    with serving(folder, "served:app", *options) as (_, url):
+        with (
+            httpx.Client(verify=trusting, trust_env=False) as without,
+            pytest.raises(httpx.HTTPError),
+        ):
+            without.get(url)
+        client.configure_cert(trusting)
+        with httpx.Client(verify=trusting, trust_env=False, http2=True) as known:
+            answer = known.get(url)
+            assert (answer.status_code, answer.http_version) == (200, "HTTP/2")
 
 
 def read_until(stream: IO[str], pattern: str) -> list[str]:
