@@ -49,9 +49,17 @@ def on_demand(
         namespace: the package's ``globals()``.
         homes: by the module, the names that are there, with spaces between them.
         otherwise: those that have another name in their module.
+
+    Raises:
+        ImportError: a module of the package has one of the names. Its import would put the module
+            in the place of what the name is for.
     """
     places = {name: module for module, names in homes.items() for name in names.split()}
     package = namespace["__name__"]
+    if hidden := [name for name in places if f"{package}.{name}" in homes]:
+        raise ImportError(
+            f"{package} exports {hidden[0]}, and has a module of that name; rename it"
+        )
 
     def found(name: str) -> Any:
         module = places.get(name)

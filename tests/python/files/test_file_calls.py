@@ -107,7 +107,11 @@ async def test_the_arguments_of_a_read_at_an_offset(path: Path) -> None:
         await file.pread(1, 0)
 
 
-async def test_a_read_at_an_offset_needs_no_turn_and_gives_up_none(path: Path) -> None:
+async def test_a_read_at_an_offset_needs_no_turn_and_gives_up_none(
+    path: Path, anyio_backend_name: str
+) -> None:
+    if anyio_backend_name == "trio":
+        pytest.skip("each await of trio lets other tasks run")
     async with files.open(path, "r+b") as file:
         other = asyncio.ensure_future(file.truncate(10))
         await asyncio.sleep(0)  # it is in flight, and has the turn

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock._public_names import on_demand
 
 _HEAVY = ("penstock.files", "penstock.loop", "penstock._core", "pyarrow", "numpy", "cryptography")
 
@@ -42,3 +43,8 @@ def test_names_that_are_imported_on_demand_are_those_that_type_checkers_know(pac
     assert all(getattr(module, name) is not None for name in known)
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         module.Nothing  # noqa: B018
+
+
+def test_a_name_of_a_module_cannot_be_imported_on_demand() -> None:
+    with pytest.raises(ImportError, match="exports thing, and has a module of that name"):
+        on_demand({"__name__": "a.package"}, {"a.package.thing": "thing"})

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from penstock._public_names import on_demand
 
 if TYPE_CHECKING:
-    from penstock.record.archives.archive_files import archive_files, is_archive
     from penstock.record.archives.archiver import (
         Archiver,
         ArchiverCounts,
         ArchiverOptions,
         ArchiverRefused,
     )
+    from penstock.record.archives.listing import archive_files, is_archive
     from penstock.record.archives.postgres_archive import PostgresArchive
     from penstock.record.archives.store_address import store_at
     from penstock.record.archives.stores import ArchiveError, Store, StoredObject
@@ -34,7 +34,7 @@ __all__ = [
 
 # Reading an archive needs no archiver.
 _HOMES = {
-    "penstock.record.archives.archive_files": "archive_files is_archive",
+    "penstock.record.archives.listing": "archive_files is_archive",
     "penstock.record.archives.archiver": "Archiver ArchiverCounts ArchiverOptions ArchiverRefused",
     "penstock.record.archives.postgres_archive": "PostgresArchive",
     "penstock.record.archives.store_address": "store_at",
