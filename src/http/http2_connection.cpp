@@ -295,12 +295,25 @@ void Http2Connection::set_deadline() {
         carrier_.clear_reading_deadline();
         break;
     case Waiting::request:
+        free_spare();
         server_.accept_loop.list(carrier_,
                                  carrier_.set_reading_deadline(server_.options.timeouts.idle));
         break;
     case Waiting::head:
         carrier_.set_reading_deadline(server_.options.timeouts.head);
         break;
+    }
+}
+
+/// Of a connection without streams, all exchanges are spare. A few are kept for the next streams.
+void Http2Connection::free_spare() noexcept {
+    constexpr std::size_t most_kept = 4;
+    if (exchanges_.size() > most_kept) {
+        exchanges_.resize(most_kept);
+        spare_.clear();
+        for (const std::unique_ptr<Http2Exchange>& each : exchanges_) {
+            spare_.push_back(each.get()); // has room
+        }
     }
 }
 

@@ -77,6 +77,7 @@ private:
     [[nodiscard]] bool has_output();
     [[nodiscard]] bool is_idle() const noexcept;
     void set_deadline();
+    void free_spare() noexcept;
 
     Connection& carrier_;
     ServerState& server_;
