@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import contextlib
 import fcntl
-import os
 import socket
 import termios
 from collections.abc import Iterable
@@ -74,7 +73,9 @@ class UnixSending:
             shown = transport.get_extra_info("socket")
             if shown is None or shown.fileno() < 0:
                 continue
-            with socket.socket(fileno=os.dup(shown.fileno())) as same:
+            # Borrowed: a duplicate needs a descriptor, of which many such clients leave none.
+            same = socket.socket(fileno=shown.fileno())
+            try:
                 untaken = (queued, _bytes_in_kernel(same))
                 since, before = self._waiting.get(connection, (now, untaken))
                 if before != untaken:
@@ -84,6 +85,8 @@ class UnixSending:
                         same.shutdown(socket.SHUT_RDWR)  # wakes a sendfile too
                     transport.abort()
                     continue
+            finally:
+                same.detach()
             waiting[connection] = (since, untaken)
         self._waiting = waiting
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -155,6 +156,29 @@ def test_a_client_on_a_unix_socket_that_takes_nothing(run: Run, kind: str, tmp_p
                 writer.write(b"GET / HTTP/1.1\r\n" + CLOSE)
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             await app.ended.wait()
+            writer.transport.abort()
+
+    run(main())
+
+
+def test_a_process_without_descriptors_ends_such_clients_too(run: Run, tmp_path: Path) -> None:
+    """The look at them needed a descriptor, and its failure ended all time-outs of the server."""
+
+    async def main() -> None:
+        app = Endless()
+        path = str(tmp_path / "socket")
+        options: dict[str, Any] = {"timeout_send": 0.2, "lifespan": "off", "access_log": False}
+        async with asgi.serve(app, uds=path, **options):
+            reader, writer = await asyncio.open_unix_connection(path, limit=1 << 14)
+            writer.write(b"GET / HTTP/1.1\r\n" + CLOSE)
+            await reader.readuntil(b"\r\n\r\n")  # so the server has accepted it
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+            try:
+                await app.ended.wait()
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
             writer.transport.abort()
 
     run(main())
