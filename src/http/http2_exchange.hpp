@@ -105,8 +105,6 @@ private:
     sync::Event moved_;
 
     // Response.
-    std::string date_;
-    std::string length_;
     std::vector<Field> response_fields_;
 };
 
