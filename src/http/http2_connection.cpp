@@ -214,6 +214,7 @@ void Http2Connection::begin_stream(Stream& stream) {
         } catch (...) {
             thrown = std::current_exception();
         }
+        exchange.end_handler();
     }
     if (exchange.is_simple(handled, thrown)) {
         exchange.complete();
@@ -232,6 +233,7 @@ Task<void> Http2Connection::handle(Http2Exchange& exchange, const Handler& handl
     } catch (...) {
         thrown = std::current_exception();
     }
+    exchange.end_handler();
     co_await finish(exchange, handled, std::move(thrown));
 }
 

@@ -61,6 +61,8 @@ public:
     }
     [[nodiscard]] codec::http2::Stream* http2_stream() const noexcept { return stream_; }
 
+    /// The handler has ended: from here on nobody is told that the client goes.
+    void end_handler() noexcept { forget_context(); }
     /// Whether a handler that has ended so leaves a response that `complete` can send.
     [[nodiscard]] bool is_simple(const Result<>& handled,
                                  const std::exception_ptr& thrown) const noexcept;

@@ -106,6 +106,8 @@ protected:
     [[nodiscard]] std::chrono::nanoseconds body_time_left() const noexcept;
 
     void tell_client_gone() noexcept { request_.tell_client_gone(); }
+    /// Nobody is told any more: what a handler has left to be told may have ended with it.
+    void forget_context() noexcept { request_.forget_context(); }
 
     // For those who watch.
     [[nodiscard]] Result<net::Endpoint> peer() noexcept;

@@ -424,6 +424,22 @@ TEST_F(Http2Server, HandlersThatOutliveTheirStreamsCountAsStreams) {
     EXPECT_EQ(begun, 2);
 }
 
+TEST_F(Http2Server, AfterItsHandlerARequestTellsNobodyThatTheClientHasGone) {
+    int told = 0;
+    http::Server server(options());
+    server.get("/", [&](Request& request, Response& response) -> Task<Result<>> {
+        request.on_close([&] { ++told; }); // what it uses may end with the handler
+        response.body(std::string(1'000'000, 'x'));
+        co_return Result<>();
+    });
+    talk(server, frame(headers_frame, ends_head | ends_stream, 1, head("/")),
+         [](net::TcpStream& stream) -> Task<void> {
+             EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, headers_frame);
+             EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, data_frame);
+         }); // and leaves
+    EXPECT_EQ(told, 0);
+}
+
 TEST_F(Http2Server, WithoutTheOptionThePrefaceIsRefused) {
     http::Server server;
     with_server(server, [](net::Endpoint endpoint) -> Task<void> {
