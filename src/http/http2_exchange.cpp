@@ -375,7 +375,7 @@ Task<Result<>> Http2Exchange::write_file(fs::File& file, std::uint64_t offset, s
 bool Http2Exchange::is_simple(const Result<>& handled,
                               const std::exception_ptr& thrown) const noexcept {
     return stream_ != nullptr && !response_started() && handled.has_value() && !thrown &&
-           body_text_.size() <= whole_body;
+           (body_text_.size() <= whole_body || answers_head() || !status_has_body());
 }
 
 void Http2Exchange::complete() {

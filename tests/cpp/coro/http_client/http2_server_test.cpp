@@ -440,6 +440,22 @@ TEST_F(Http2Server, AfterItsHandlerARequestTellsNobodyThatTheClientHasGone) {
     EXPECT_EQ(told, 0);
 }
 
+TEST_F(Http2Server, HeadOfALargeBodyIsAnswered) {
+    ServerOptions wanted = options();
+    wanted.metrics = std::make_shared<http::Metrics>();
+    http::Server server(wanted);
+    server.get("/large",
+               [](Request&, Response& response) { response.body(std::string(200'000, 'x')); });
+    ask(server, [](Client& client, std::string base) -> Task<void> {
+        ClientResponse response =
+            expect(co_await client.send({.url = base + "/large", .method = Method::head}));
+        EXPECT_EQ(response.headers().find("content-length"), "200000");
+        EXPECT_EQ(expect(co_await response.text()), "");
+    });
+    EXPECT_NE(wanted.metrics->text().find("status=\"200\"} 1"), std::string::npos)
+        << wanted.metrics->text();
+}
+
 TEST_F(Http2Server, WithoutTheOptionThePrefaceIsRefused) {
     http::Server server;
     with_server(server, [](net::Endpoint endpoint) -> Task<void> {
