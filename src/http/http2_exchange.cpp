@@ -311,7 +311,7 @@ void Http2Exchange::start_body() {
     } else {
         framing_ = Framing::chunked;
     }
-    respond(framing_ == Framing::none);
+    respond(false); // the end of a stream would end a handler that has more to do
 }
 
 /// Waits until at most this much waits for the client's window.

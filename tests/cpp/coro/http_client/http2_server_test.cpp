@@ -456,6 +456,33 @@ TEST_F(Http2Server, HeadOfALargeBodyIsAnswered) {
         << wanted.metrics->text();
 }
 
+TEST_F(Http2Server, AHandlerGoesOnAfterAResponseWithoutABody) {
+    sync::Event received;
+    bool gone = false;
+    Result<> waited = failure(std::errc::not_connected);
+    http::Server server(options());
+    server.get("/", [&](Request& request, Response& response) -> Task<Result<>> {
+        response.status(Status::no_content);
+        co_await unwrap(response.write_all(""));
+        waited = co_await received.wait();
+        (void)co_await yield();
+        gone = request.client_gone();
+        co_return waited;
+    });
+    talk(server, frame(headers_frame, ends_head | ends_stream, 1, head("/")),
+         [&](net::TcpStream& stream) -> Task<void> {
+             EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, headers_frame);
+             (void)co_await yield();
+             received.set();
+             const Frame last = expect_frame(co_await next_frame(stream));
+             EXPECT_EQ(last.type, data_frame);
+             EXPECT_EQ(last.flags, ends_stream);
+             EXPECT_EQ(last.payload, "");
+         });
+    EXPECT_TRUE(waited);
+    EXPECT_FALSE(gone);
+}
+
 TEST_F(Http2Server, WithoutTheOptionThePrefaceIsRefused) {
     http::Server server;
     with_server(server, [](net::Endpoint endpoint) -> Task<void> {
