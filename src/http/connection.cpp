@@ -362,8 +362,11 @@ Task<Result<>> Connection::finish(Result<> handled, std::exception_ptr thrown) {
         }
         co_return failure(stream_error_);
     }
+    // One that was cancelled may have made another error of it. One that was to finish has not.
+    const bool ended_by_client =
+        request_.client_gone() && match_.route->options.when_client_goes == WhenClientGoes::cancel;
     if (!handled && !thrown &&
-        (handled.error() == std::errc::operation_canceled || request_.client_gone())) {
+        (handled.error() == std::errc::operation_canceled || ended_by_client)) {
         co_return handled;
     }
     if (thrown && request_.client_gone() && is_cancellation(thrown)) {

@@ -182,6 +182,30 @@ TEST(ClientGone, ARouteMayFinishWithoutItsClient) {
     EXPECT_TRUE(watched.failures.empty());
 }
 
+TEST(ClientGone, TheFailureOfARouteThatFinishesIsReportedAndAnswered) {
+    Watched watched;
+    sync::Event begun;
+    sync::Event gone;
+    watched.server.get(
+        "/",
+        [&](Request& request, Response& /*response*/) -> Task<Result<>> {
+            request.on_close([&] { gone.set(); });
+            begun.set();
+            co_await unwrap(gone.wait());
+            co_return failure(std::errc::io_error);
+        },
+        finishing);
+    with_server(watched.server, [&](net::Endpoint endpoint) -> Task<void> {
+        net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
+        expect(co_await stream.write_all(get("/")));
+        expect(co_await begun.wait());
+        expect(stream.shutdown()); // and still reads
+        EXPECT_EQ(status_line(expect(co_await read_all_text(stream))),
+                  "HTTP/1.1 500 Internal Server Error");
+    });
+    EXPECT_EQ(watched.failures, std::vector<std::string>{"GET /: Input/output error"});
+}
+
 TEST(ClientGone, WhoAsksIsToldOnceAndInOrderBeforeTheCancellation) {
     http::Server server(hasty);
     sync::Event begun;
