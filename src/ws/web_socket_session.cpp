@@ -134,7 +134,13 @@ Task<Result<WebSocketSession::Shared>> WebSocketSession::attempt() {
     if (opened) {
         auto socket = std::make_shared<WebSocket>(std::move(*opened));
         const Result<> prepared = co_await prepare(*socket);
-        if (prepared) {
+        if (prepared && end_) {
+            co_return failure(end_);
+        }
+        if (prepared) { // at once: who subscribes from now on sends it
+            current_ = socket;
+            connected_at_ = io::monotonic_now();
+            ++connections_;
             co_return socket;
         }
         error = prepared.error();
@@ -176,15 +182,9 @@ Task<Result<WebSocketSession::Shared>> WebSocketSession::present() {
     if (!end_ && !current_) { // no other task has connected
         auto first = co_await race(open(), ended_.wait());
         auto* const opened = std::get_if<0>(&first);
-        if (opened != nullptr && !*opened && !end_) {
-            co_return failure(opened->error());
-        }
-        if (opened != nullptr && *opened && !end_) {
-            current_ = std::move(**opened);
-            connected_at_ = io::monotonic_now();
-            ++connections_;
-        } else if (opened == nullptr && !end_) {
-            co_return failure(std::errc::operation_canceled);
+        if (!end_) {
+            co_return opened != nullptr ? std::move(*opened)
+                                        : failure(std::errc::operation_canceled);
         }
     }
     if (end_) {

@@ -125,6 +125,35 @@ TEST(WebSocketSession, GreetsBeforeItSubscribes) {
     EXPECT_EQ(got, (std::vector<std::string>{"who I am", "+a", "+b", "hello"}));
 }
 
+TEST(WebSocketSession, SubscribesWhileItEndsToConnect) {
+    std::vector<std::string> got;
+    const auto handler = [&](WebSocket& socket) -> Task<Result<>> {
+        for (;;) {
+            got.emplace_back((co_await unwrap(socket.receive())).text());
+            co_await unwrap(socket.send_text("yes"));
+        }
+    };
+    with_server(handler, [&](std::string url) -> Task<void> {
+        sync::Event greeted;
+        SessionOptions options = hasty();
+        options.greet = [&](WebSocket&) -> Task<Result<>> {
+            greeted.set(); // another task goes on before `connect` returns
+            co_return Result<>();
+        };
+        WebSocketSession session(std::move(url), std::move(options));
+        const auto subscribe = [&]() -> Task<Result<>> {
+            co_await unwrap(greeted.wait());
+            co_return co_await session.subscribe("a", "+a");
+        };
+        expect(co_await all(session.connect(), subscribe()));
+        expect(co_await session.send_text("hello"));
+        EXPECT_EQ(co_await next(session), "yes");
+        expect(co_await session.close());
+    });
+    ASSERT_FALSE(got.empty());
+    EXPECT_EQ(got.front(), "+a");
+}
+
 TEST(WebSocketSession, TriesAgainAfterATemporaryRefusalAndNotAfterAnother) {
     const auto answers = [](WebSocket& socket) -> Task<Result<>> {
         co_return co_await socket.send_text("in");
