@@ -68,10 +68,14 @@ bool names(std::string_view sent, std::string_view coding) noexcept {
            (coding == "gzip" && equal_ignoring_case(sent, "x-gzip")); // RFC 9110, section 8.4.1.3
 }
 
-/// What the list says of a coding by its name, or else by "*". 0 if it says nothing.
-int weight_in(const Fields& fields, std::string_view coding) noexcept {
+/// What the list says of a coding.
+struct Weight {
     std::optional<int> by_name;
     int by_star = 0;
+};
+
+Weight weight_in(const Fields& fields, std::string_view coding) noexcept {
+    Weight weight;
     for (const Field& field : fields) {
         if (!codec::http::equal_ignoring_case(field.name, "Accept-Encoding")) {
             continue;
@@ -81,13 +85,13 @@ int weight_in(const Fields& fields, std::string_view coding) noexcept {
              element = codec::http::next_list_element(list)) {
             const std::optional<Accepted> accepted = accepted_of(element);
             if (accepted && names(accepted->name, coding)) {
-                by_name = std::max(by_name.value_or(0), accepted->weight);
+                weight.by_name = std::max(weight.by_name.value_or(0), accepted->weight);
             } else if (accepted && accepted->name == "*") {
-                by_star = accepted->weight;
+                weight.by_star = accepted->weight;
             }
         }
     }
-    return by_name.value_or(by_star);
+    return weight;
 }
 
 } // namespace
@@ -96,10 +100,11 @@ const codec::http::ContentCoding*
 negotiate_coding(const Fields& fields,
                  std::span<const codec::http::ContentCoding> codings) noexcept {
     const codec::http::ContentCoding* best = nullptr;
-    // The body as it is, is preferred only by a client that says so by a weight.
-    int best_weight = 0;
+    // The body as it is, is preferred only by a client that says so by a higher weight.
+    int best_weight = std::max(weight_in(fields, "identity").by_name.value_or(0) - 1, 0);
     for (const codec::http::ContentCoding& each : codings) {
-        if (const int weight = weight_in(fields, each.name); weight > best_weight) {
+        const Weight found = weight_in(fields, each.name);
+        if (const int weight = found.by_name.value_or(found.by_star); weight > best_weight) {
             best = &each;
             best_weight = weight;
         }
