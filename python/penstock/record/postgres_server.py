@@ -115,6 +115,14 @@ class PostgresServer:
             autocommit=True,
             application_name="penstock",
         )
+        try:
+            self._prepare(listed)
+        except BaseException:
+            self.disconnect()  # or the next attempt takes it for one that is ready
+            raise
+
+    def _prepare(self, listed: bool) -> None:
+        """Make a new connection ready; the lists too if ``listed``."""
         self._below = socket.socket(fileno=os.dup(self._connection.fileno()))
         self._tables.clear()
         if self._patience is not None:

@@ -24,6 +24,7 @@ from penstock.record import (
     SinkExistsError,
     SinkWriteError,
 )
+from penstock.record.postgres_server import PostgresServer as Connection
 from tests.python.integration.daemons import PATIENT
 from tests.python.integration.postgres import PostgresServer, postgres_server
 from tests.python.record.batches import MASS_FLOW, flow_batch, typed_batch
@@ -342,6 +343,24 @@ async def test_what_the_server_refuses_for_good_is_told_at_once(
     with pytest.raises(SinkWriteError, match="cannot write to PostgreSQL") as caught:
         await PostgresSink("no-dsn secret", spool=tmp_path / "spool").open()
     assert not (tmp_path / "spool").exists()
+
+
+async def test_lists_that_could_not_be_made_are_made_by_the_next_attempt(
+    server: PostgresServer, sink: Any
+) -> None:
+    """The connection was kept, and taken for one that is ready."""
+    query(server, "CREATE ROLE clerk LOGIN; GRANT USAGE ON SCHEMA public TO clerk")
+    dsn = psycopg.conninfo.make_conninfo(server.dsn(), user="clerk")
+    connection = Connection(dsn, "samples", connect_timeout=60)
+    try:
+        with pytest.raises(psycopg.Error, match="permission denied"):
+            connection.connect()
+        query(server, "GRANT CREATE ON SCHEMA public TO clerk")
+        connection.connect()
+        assert query(server, "SELECT count(*) FROM penstock_batches") == [(0,)]
+    finally:
+        connection.disconnect()
+        query(server, "DROP OWNED BY clerk; DROP ROLE clerk")
 
 
 async def test_a_spool_of_an_earlier_version_is_left_as_it_is(sink: Any, tmp_path: Path) -> None:
