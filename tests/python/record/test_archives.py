@@ -89,6 +89,30 @@ def test_runs_become_partitions(server: NatsServer, tmp_path: Path) -> None:
     assert table.schema.field("Mass_Flow").metadata[b"unit"] in (b"SCCM", b"SLPM")
 
 
+def test_a_stream_that_keeps_little_has_the_schema_of_its_rows(
+    server: NatsServer, tmp_path: Path
+) -> None:
+    """It was told once an hour, and its message is the oldest."""
+
+    async def main() -> None:
+        async with NatsSink(server.url(), spool=tmp_path / "spool", **PATIENT) as sink:
+            for first in range(0, 20_000, 5_000):
+                await sink.write_batch(flow_batch(5_000, first))
+                await sink.flush()
+                while sink.rows_waiting:  # noqa: ASYNC110
+                    await asyncio.sleep(0.001)
+        counts = (await archive_once(server, str(tmp_path / "archive"))).counts
+        assert counts.refused == 0
+        assert counts.rows >= 5_000
+
+    kept = {"name": "lab", "subjects": ["lab.>"], "max_msgs": 3}
+    assert "error" not in server.ask("STREAM.CREATE.lab", kept)
+    try:
+        asyncio.run(main())
+    finally:
+        server.ask("STREAM.DELETE.lab")
+
+
 def test_an_archiver_that_begins_in_the_middle_of_a_run_knows_its_schema(
     server: NatsServer, tmp_path: Path
 ) -> None:

@@ -3,9 +3,10 @@
 An Arrow IPC stream begins with its schema, some kilobytes, of which a batch of ten rows is a tenth.
 So a stream is cut behind it: the schema is a message of its own, named by its digest, and the rest
 of the stream names it in a header. Both put together are the stream again. A schema is told when
-its first rows come and again every hour, so that a stream which removes what is old has it as long
-as it has rows. *Rejected:* the schema in the first message of each device, which a reader that
-begins in the middle of a run does not find.
+its first rows come, again every hour, and again behind rows of 32 times its size: a stream which
+removes what is old by its age, its size or its number of messages has one of them still, unless
+it keeps less than that. *Rejected:* the schema in the first message of each device, which a reader
+that begins in the middle of a run does not find.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ SCHEMA = "schema."
 """What the last tokens of a schema's subject begin with. A device's is one token."""
 
 _TOLD_EVERY_S = 3600.0
+_TOLD_EVERY_SIZES = 32
 
 # Of Arrow's bytes before compression. A server takes 1 MiB by default, with the headers.
 _MOST_BYTES = 512 << 10
@@ -105,7 +107,8 @@ class ArrowMessages:
         self._run = RowNumbers().run
         self._rows: dict[str, int] = {}
         self._parts: dict[str, int] = {}
-        self._schemas: dict[str, tuple[int, float]] = {}  # how often told, and when last
+        # How often told, when last, and the bytes of rows since.
+        self._schemas: dict[str, tuple[int, float, int]] = {}
         self._batches: list[SampleBatch] = []
 
     def add(self, batch: SampleBatch) -> None:
@@ -166,12 +169,14 @@ class ArrowMessages:
         schema = sha256(stream[:end]).hexdigest()[:16]
         run = f"{self._prefix}.{self._run}"
         found = []
-        times, last = self._schemas.get(schema, (0, 0.0))
-        if not times or time.monotonic() - last > _TOLD_EVERY_S:
-            self._schemas[schema] = times + 1, time.monotonic()
+        times, last, size = self._schemas.get(schema, (0, 0.0, 0))
+        is_old = time.monotonic() - last > _TOLD_EVERY_S or size > _TOLD_EVERY_SIZES * end
+        if not times or is_old:
+            times, last, size = times + 1, time.monotonic(), 0
             beginning = stream[:end]
-            told = DeviceMessage(f"{run}.{SCHEMA}{schema}", self._run, "", times + 1, 0, beginning)
+            told = DeviceMessage(f"{run}.{SCHEMA}{schema}", self._run, "", times, 0, beginning)
             found.append((0, told.stored()))
+        self._schemas[schema] = times, last, size + len(stream) - end
         subject = f"{run}.{subject_token(device)}"
         data = stream[end:]
         message = DeviceMessage(subject, self._run, device, part, row, data, schema)
