@@ -85,8 +85,10 @@ Task<void> Connection::say_goodbye(Result<> ended) {
     const auto limit = time_limit(server_.options.timeouts.linger);
     if (http2_) {
         (void)co_await timeout(limit, http2_->say_goodbye());
-    } else if (late && phase_ != Phase::idle && reading_until_ != never && !response_started() &&
-               !stream_error_) {
+        co_return;
+    }
+    if (late && phase_ != Phase::idle && reading_until_ != never && !response_started() &&
+        !stream_error_) {
         (void)co_await timeout(limit, refuse(Status::request_timeout));
     }
     if (linger_) {

@@ -107,7 +107,7 @@ Task<void> Http2Connection::write() {
                                            carrier_.stream_.write_all(rest));
             }
             writing_ = false;
-            if (!written) {
+            if (!written) { // also when it was cancelled: a part of a frame has left
                 failed_ = true;
                 carrier_.stream_.close(); // ends the reading task
                 co_return;
@@ -323,7 +323,6 @@ Task<Result<>> Http2Connection::say_goodbye() {
     if (failed_) {
         co_return Result<>();
     }
-    writing_ = false; // the task was cancelled, in the middle of a write if there is output
     session_.go_away(ErrorCode::no_error);
     while (!send_at_once()) {
         if (const Result<> written =

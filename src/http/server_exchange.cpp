@@ -69,7 +69,10 @@ const Handler* ServerExchange::choose_handler() {
             server_.router.find(
                 head_.method, target_.path,
                 [](const Route& route) { return !route.protocol.empty(); }, match_);
-            if (match_.route != nullptr) { // RFC 9110, section 15.5.22
+            if (match_.route != nullptr && head_.major_version == 2) {
+                match_.route = nullptr; // HTTP/2 has no Upgrade
+                answer(Status::not_found);
+            } else if (match_.route != nullptr) { // RFC 9110, section 15.5.22
                 answer(Status::upgrade_required);
                 response_.header("Connection", "Upgrade");
                 response_.header("Upgrade", match_.route->protocol);

@@ -176,6 +176,8 @@ TEST_F(Http2Server, AFunctionAndATaskAnswerAsInHttp1) {
         response.body(std::to_string((co_await unwrap(request.text())).size()));
         co_return Result<>();
     });
+    server.upgrade("/socket", "other",
+                   [](http::Upgrade&) -> Task<Result<>> { co_return Result<>(); });
     server.post("/short", [](Request&, Response&) {}, {.body_limit = 1'000});
     ask(server, [](Client& client, std::string base) -> Task<void> {
         ClientResponse response = expect(co_await client.send({.url = base + "/hello/you?a=1"}));
@@ -190,8 +192,10 @@ TEST_F(Http2Server, AFunctionAndATaskAnswerAsInHttp1) {
         upload = {.url = base + "/length", .method = Method::post};
         upload.body = std::string(900'000, 'x');
         EXPECT_EQ(co_await answer(client, std::move(upload), Status::ok), "900000");
-        EXPECT_EQ(co_await answer(client, {.url = base + "/none"}, Status::not_found),
-                  "404 Not Found\n");
+        for (const std::string path : {"/none", "/socket"}) {
+            EXPECT_EQ(co_await answer(client, {.url = base + path}, Status::not_found),
+                      "404 Not Found\n");
+        }
         EXPECT_EQ(co_await answer(client, {.url = base + "/length", .method = Method::put},
                                   Status::method_not_allowed),
                   "405 Method Not Allowed\n");
