@@ -84,8 +84,9 @@ bool WebSocketSession::lose(const Shared& socket, std::error_code error) {
     }
     current_ = nullptr;
     // Another task may still wait for data of it.
-    if (const net::StreamSocket* const transport = socket->next_layer().transport()) {
-        (void)::shutdown(transport->native_handle(), SHUT_RDWR);
+    const net::StreamSocket* const transport = socket->next_layer().transport();
+    if (const int open = transport != nullptr ? transport->native_handle() : -1; open >= 0) {
+        (void)::shutdown(open, SHUT_RDWR);
     }
     const std::chrono::nanoseconds lasted(io::monotonic_now() - connected_at_);
     if (lasted >= options_.stable_after) {
