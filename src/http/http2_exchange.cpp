@@ -73,7 +73,9 @@ const Handler* Http2Exchange::begin(codec::http2::Stream& stream) {
     given_begin_ = consumable_ = 0;
     const bool too_large = stream.head_too_large();
     if (too_large || !adopt_head(connection_.session().head(stream))) {
+        const std::string_view method = too_large ? std::string_view() : head_.method;
         head_ = {};
+        head_.method = method; // a response to HEAD has no body
         target_ = {};
         begin_exchange();
         answer(too_large ? Status::request_header_fields_too_large : Status::bad_request);
@@ -326,7 +328,7 @@ Task<Result<>> Http2Exchange::until_unsent(std::size_t most) {
 }
 
 Task<Result<>> Http2Exchange::write_body(Bytes part) {
-    if (stream_ == nullptr) {
+    if (stream_ == nullptr || stream_error_) { // also after a write that was cut short
         co_return failure(stream_error_);
     }
     if (!body_text_.empty()) {

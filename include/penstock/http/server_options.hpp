@@ -46,7 +46,8 @@ struct ServerTimeouts {
     std::uint64_t body_rate = 512; ///< bytes a second
     /// For a handler that waits when its client ends its side of the connection. The client may
     /// only have sent all that it wants to send, as `nc -N` does, or have closed, which looks the
-    /// same. After this time it counts as gone, after a reset at once.
+    /// same. After this time it counts as gone, after a reset at once. Over HTTP/2 it counts as
+    /// gone at once: there a client ends its streams, and not its side of the connection.
     std::chrono::milliseconds half_closed{2'000};
     /// For a response that the client does not read: `net::WriteLimit::time`. What the client has
     /// read adds its share of a second at `write_rate`, so a slow client gets all of a large

@@ -6,6 +6,7 @@
 #include <penstock/task/race.hpp>
 #include <penstock/task/shield.hpp>
 #include <penstock/task/sleep.hpp>
+#include <penstock/task/timeout.hpp>
 #include <penstock/task/yield.hpp>
 
 #include <array>
@@ -15,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -52,6 +54,7 @@ constexpr char settings_frame = 4;
 constexpr char away_frame = 7;
 constexpr char ends_stream = 1;
 constexpr char ends_head = 4;
+constexpr char whole_head = 5; ///< ends the head and the stream
 
 std::string frame(char type, char flags, char stream, std::string_view payload) {
     const std::size_t size = payload.size();
@@ -136,11 +139,11 @@ protected:
 
     /// Sends frames, and passes the connection on.
     template <typename Program>
-    static void talk(http::Server& server, std::string sent, Program program) {
+    static void talk(http::Server& server, std::string_view sent, Program program) {
         const Watchdog watchdog(60);
         with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
             net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
-            expect(co_await stream.write_all(begin() + sent));
+            expect(co_await stream.write_all(begin().append(sent)));
             co_await program(stream);
         });
     }
@@ -258,7 +261,7 @@ TEST_F(Http2Server, APartialResponseArrivesAndIsReset) {
         co_await unwrap(response.write_all("a part"));
         co_return failure(std::errc::io_error);
     });
-    talk(server, frame(headers_frame, ends_head | ends_stream, 1, head("/")),
+    talk(server, frame(headers_frame, whole_head, 1, head("/")),
          [](net::TcpStream& stream) -> Task<void> {
              EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, headers_frame);
              EXPECT_EQ(expect_frame(co_await next_frame(stream)).payload, "a part");
@@ -340,8 +343,7 @@ TEST_F(Http2Server, TrailersFollowTheBody) {
                          9);
     talk(server,
          frame(headers_frame, ends_head, 1, head("/", {{"cookie", "a=1"}, {"cookie", "b=2"}})) +
-             frame(data_frame, 0, 1, "body") +
-             frame(headers_frame, ends_head | ends_stream, 1, trailers),
+             frame(data_frame, 0, 1, "body") + frame(headers_frame, whole_head, 1, trailers),
          [](net::TcpStream& stream) -> Task<void> {
              const std::optional<Frame> answer = co_await next_frame(stream);
              EXPECT_TRUE(answer && answer->type == headers_frame);
@@ -362,8 +364,8 @@ TEST_F(Http2Server, HandlersOfAConnectionRunBesideEachOther) {
         co_return Result<>();
     });
     std::string sent;
-    for (const char stream : {1, 3, 5}) {
-        sent += frame(headers_frame, ends_head | ends_stream, stream, head("/"));
+    for (const char stream : {'\1', '\3', '\5'}) {
+        sent += frame(headers_frame, whole_head, stream, head("/"));
     }
     talk(server, sent, [](net::TcpStream& stream) -> Task<void> {
         for (int i = 0; i < 6; ++i) { // a head and a body of each
@@ -390,8 +392,8 @@ TEST_F(Http2Server, AStreamThatIsResetCancelsItsHandlerAndNoOther) {
         co_return Result<>();
     });
     talk(server,
-         frame(headers_frame, ends_head | ends_stream, 1, head("/first")) +
-             frame(headers_frame, ends_head | ends_stream, 3, head("/second")),
+         frame(headers_frame, whole_head, 1, head("/first")) +
+             frame(headers_frame, whole_head, 3, head("/second")),
          [&](net::TcpStream& stream) -> Task<void> {
              expect(co_await begun.wait());
              expect(co_await stream.write_all(frame(reset_frame, 0, 1, cancel)));
@@ -414,7 +416,7 @@ TEST_F(Http2Server, HandlersThatOutliveTheirStreamsCountAsStreams) {
         co_return Result<>();
     });
     const auto ask_on = [](char stream) {
-        return frame(headers_frame, ends_head | ends_stream, stream, head("/"));
+        return frame(headers_frame, whole_head, stream, head("/"));
     };
     talk(server, ask_on(1) + ask_on(3), [&](net::TcpStream& stream) -> Task<void> {
         expect(co_await both.wait());
@@ -436,7 +438,7 @@ TEST_F(Http2Server, AfterItsHandlerARequestTellsNobodyThatTheClientHasGone) {
         response.body(std::string(1'000'000, 'x'));
         co_return Result<>();
     });
-    talk(server, frame(headers_frame, ends_head | ends_stream, 1, head("/")),
+    talk(server, frame(headers_frame, whole_head, 1, head("/")),
          [](net::TcpStream& stream) -> Task<void> {
              EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, headers_frame);
              EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, data_frame);
@@ -473,7 +475,7 @@ TEST_F(Http2Server, AHandlerGoesOnAfterAResponseWithoutABody) {
         gone = request.client_gone();
         co_return waited;
     });
-    talk(server, frame(headers_frame, ends_head | ends_stream, 1, head("/")),
+    talk(server, frame(headers_frame, whole_head, 1, head("/")),
          [&](net::TcpStream& stream) -> Task<void> {
              EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, headers_frame);
              (void)co_await yield();
@@ -485,6 +487,28 @@ TEST_F(Http2Server, AHandlerGoesOnAfterAResponseWithoutABody) {
          });
     EXPECT_TRUE(waited);
     EXPECT_FALSE(gone);
+}
+
+TEST_F(Http2Server, AfterAWriteThatWasCutShortNothingIsWritten) {
+    std::optional<std::error_code> second;
+    http::Server server(options());
+    server.get("/", [&](Request&, Response& response) -> Task<Result<>> {
+        const std::string part(300'000, 'x'); // more than the window of a client that reads nothing
+        (void)co_await timeout(10ms, response.write_all(part));
+        const Result<> written = co_await response.write_all(part);
+        second = written ? std::error_code() : written.error();
+        co_return Result<>();
+    });
+    talk(server, frame(headers_frame, whole_head, 1, head("/")),
+         [](net::TcpStream& stream) -> Task<void> {
+             for (;;) {
+                 const Frame next = expect_frame(co_await next_frame(stream));
+                 if (next.type == reset_frame) {
+                     co_return;
+                 }
+             }
+         });
+    EXPECT_TRUE(second && *second);
 }
 
 TEST_F(Http2Server, WithoutTheOptionThePrefaceIsRefused) {
