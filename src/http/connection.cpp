@@ -8,9 +8,7 @@
 
 #include <penstock/detail/task/budget_operation.hpp>
 #include <penstock/detail/task/deadline.hpp>
-#include <penstock/http/access_log.hpp>
 #include <penstock/http/errors.hpp>
-#include <penstock/http/refusal.hpp>
 #include <penstock/http/upgrade.hpp>
 #include <penstock/task/timeout.hpp>
 
@@ -27,16 +25,6 @@ constexpr std::size_t linger_size = std::size_t{1024} * 1024;
 
 std::string_view text_of(Bytes bytes) noexcept {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-bool is_cancellation(const std::exception_ptr& thrown) noexcept {
-    try {
-        std::rethrow_exception(thrown);
-    } catch (const std::system_error& error) {
-        return error.code() == std::errc::operation_canceled;
-    } catch (...) {
-        return false;
-    }
 }
 
 } // namespace
@@ -371,7 +359,7 @@ Task<Result<>> Connection::finish(Result<> handled, std::exception_ptr thrown) {
         (handled.error() == std::errc::operation_canceled || ended_by_client)) {
         co_return handled;
     }
-    if (thrown && request_.client_gone() && is_cancellation(thrown)) {
+    if (thrown && request_.client_gone() && error_of(thrown) == std::errc::operation_canceled) {
         co_return failure(std::errc::operation_canceled);
     }
     if (thrown || !handled) {
@@ -392,7 +380,7 @@ Task<Result<>> Connection::finish(Result<> handled, std::exception_ptr thrown) {
         out_ += codec::http::last_chunk;
     }
     if (!body_text_.empty()) { // too large to be copied
-        const std::string body = std::exchange(body_text_, {});
+        const std::string body = take_body();
         const Result<> sent = co_await send(Bytes(out_), Bytes(body));
         out_.clear();
         if (!sent) {

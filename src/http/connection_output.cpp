@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <penstock/codec/http/head_writer.hpp>
@@ -80,27 +81,14 @@ void Connection::append_head() {
         out_ += date_line();
     }
     out_ += server_.server_line;
-    switch (framing_) {
-    case Framing::length:
+    if (const std::optional<std::uint64_t> length = length_to_tell()) {
         out_ += "Content-Length: ";
-        append_number(out_, body_left_);
+        append_number(out_, *length);
         out_ += "\r\n";
-        break;
-    case Framing::chunked:
+    } else if (framing_ == Framing::chunked) {
         out_ += "Transfer-Encoding: chunked\r\n";
-        break;
-    case Framing::none:                        // for HEAD, the length that GET would have
-        if (status == Status::reset_content) { // a client expects a body (RFC 9112, section 6.3)
-            out_ += "Content-Length: 0\r\n";
-        } else if (answers_head() && status_has_body() && announced_) {
-            out_ += "Content-Length: ";
-            append_number(out_, *announced_);
-            out_ += "\r\n";
-        }
-        break;
-    case Framing::until_close:
-    case Framing::undecided:
-        break;
+    } else if (status == Status::reset_content) { // a client expects a body (RFC 9112, section 6.3)
+        out_ += "Content-Length: 0\r\n";
     }
     if (!keep_alive_) {
         out_ += "Connection: close\r\n";
@@ -113,17 +101,11 @@ void Connection::append_head() {
 /// A response that the handler has not begun to send. A large body stays in `body_text_`.
 void Connection::append_whole_response() {
     close_if_body_is_large();
-    if (answers_head() || !status_has_body()) {
-        framing_ = Framing::none;
-        if (!announced_) {
-            announced_ = body_text_.size();
-        }
+    if (!frame_whole_body()) {
         append_head();
         body_text_.clear();
         return;
     }
-    framing_ = Framing::length;
-    body_left_ = body_sent_ = body_text_.size();
     append_head();
     body_left_ = 0;
     if (body_text_.size() <= small_body) {
@@ -135,17 +117,7 @@ void Connection::append_whole_response() {
 /// A response that is sent piece by piece.
 void Connection::start_body() {
     close_if_body_is_large();
-    if (answers_head() || !status_has_body()) {
-        framing_ = Framing::none;
-    } else if (announced_) {
-        framing_ = Framing::length;
-        body_left_ = *announced_;
-    } else if (head_.minor_version >= 1) {
-        framing_ = Framing::chunked;
-    } else {
-        framing_ = Framing::until_close;
-        keep_alive_ = false;
-    }
+    choose_framing();
     append_head();
 }
 
@@ -172,13 +144,9 @@ Task<Result<>> Connection::write_body(Bytes part) {
         const Result<> flushed = co_await flush();
         co_return flushed && !part.empty() ? failure(Error::response_sent) : flushed;
     }
-    if (framing_ == Framing::length) {
-        if (part.size() > body_left_) {
-            co_return failure(Error::wrong_length);
-        }
-        body_left_ -= part.size();
+    if (!count_part(part.size())) {
+        co_return failure(Error::wrong_length);
     }
-    body_sent_ += part.size();
     const bool chunked = framing_ == Framing::chunked;
     if (chunked) {
         out_ += codec::http::ChunkHead(part.size()).text();

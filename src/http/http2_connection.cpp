@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -150,7 +149,7 @@ bool Http2Connection::send_at_once() {
     }
 }
 
-bool Http2Connection::has_output() {
+bool Http2Connection::has_output() const noexcept {
     return sent_ < output_.size();
 }
 

@@ -74,7 +74,7 @@ private:
     void begin_stream(codec::http2::Stream& stream);
     void detach(Http2Exchange& exchange) noexcept;
     [[nodiscard]] bool send_at_once();
-    [[nodiscard]] bool has_output();
+    [[nodiscard]] bool has_output() const noexcept;
     [[nodiscard]] bool is_idle() const noexcept;
     void set_deadline();
     void free_spare() noexcept;

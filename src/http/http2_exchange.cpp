@@ -46,17 +46,6 @@ std::optional<std::uint64_t> number_in(std::string_view text) noexcept {
                                                                     : std::nullopt;
 }
 
-/// The code of an exception that has one.
-std::error_code error_of(const std::exception_ptr& thrown) noexcept {
-    try {
-        std::rethrow_exception(thrown);
-    } catch (const std::system_error& error) {
-        return error.code();
-    } catch (...) {
-        return {};
-    }
-}
-
 } // namespace
 
 AnyStream& Http2Exchange::stream() noexcept {
@@ -290,14 +279,8 @@ void Http2Exchange::respond(bool ends) {
     if (!server_.options.server_name.empty()) {
         response_fields_.push_back({.name = "server", .value = server_.options.server_name});
     }
-    std::optional<std::uint64_t> length;
-    if (framing_ == Framing::length) {
-        length = body_left_;
-    } else if (framing_ == Framing::none && answers_head() && status_has_body()) {
-        length = announced_; // that GET would have
-    }
     std::array<char, 20> digits{};
-    if (length) {
+    if (const std::optional<std::uint64_t> length = length_to_tell()) {
         const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), *length).ptr;
         response_fields_.push_back({.name = "content-length", .value = {digits.data(), end}});
     }
@@ -305,14 +288,7 @@ void Http2Exchange::respond(bool ends) {
 }
 
 void Http2Exchange::start_body() {
-    if (answers_head() || !status_has_body()) {
-        framing_ = Framing::none;
-    } else if (announced_) {
-        framing_ = Framing::length;
-        body_left_ = *announced_;
-    } else {
-        framing_ = Framing::chunked;
-    }
+    choose_framing();
     respond(false); // the end of a stream would end a handler that has more to do
 }
 
@@ -344,13 +320,9 @@ Task<Result<>> Http2Exchange::write_body(Bytes part) {
     if (framing_ == Framing::none) {
         co_return failure(Error::response_sent);
     }
-    if (framing_ == Framing::length) {
-        if (part.size() > body_left_) {
-            co_return failure(Error::wrong_length);
-        }
-        body_left_ -= part.size();
+    if (!count_part(part.size())) {
+        co_return failure(Error::wrong_length);
     }
-    body_sent_ += part.size();
     while (!part.empty()) {
         if (const Result<> room = co_await until_unsent(most_unsent); !room) {
             stream_error_ = room.error();
@@ -381,21 +353,12 @@ bool Http2Exchange::is_simple(const Result<>& handled,
 }
 
 void Http2Exchange::complete() {
-    if (answers_head() || !status_has_body()) {
-        framing_ = Framing::none;
-        if (!announced_) {
-            announced_ = body_text_.size();
-        }
-        respond(true);
-    } else {
-        framing_ = Framing::length;
-        body_left_ = body_sent_ = body_text_.size();
-        respond(body_text_.empty());
-        body_left_ = 0;
-        if (!body_text_.empty()) {
-            connection_.session().write(*stream_, body_text_);
-            connection_.session().finish(*stream_);
-        }
+    const bool sends = frame_whole_body() && !body_text_.empty();
+    respond(!sends);
+    body_left_ = 0;
+    if (sends) {
+        connection_.session().write(*stream_, body_text_);
+        connection_.session().finish(*stream_);
     }
     count_response();
 }
@@ -439,7 +402,7 @@ Task<void> Http2Exchange::finish(Result<> handled, std::exception_ptr thrown) {
         co_return;
     }
     if (!response_started()) {
-        const std::string body = std::exchange(body_text_, {});
+        const std::string body = take_body();
         announced_ = body.size();
         if (const Result<> written = co_await write_body(Bytes(body)); !written) {
             if (stream_ != nullptr) {

@@ -178,6 +178,52 @@ bool ServerExchange::status_has_body() const noexcept {
            status != Status::not_modified;
 }
 
+void ServerExchange::choose_framing() noexcept {
+    if (answers_head() || !status_has_body()) {
+        framing_ = Framing::none;
+    } else if (announced_) {
+        framing_ = Framing::length;
+        body_left_ = *announced_;
+    } else if (head_.major_version > 1 || head_.minor_version >= 1) {
+        framing_ = Framing::chunked;
+    } else {
+        framing_ = Framing::until_close;
+        keep_alive_ = false;
+    }
+}
+
+bool ServerExchange::frame_whole_body() noexcept {
+    if (answers_head() || !status_has_body()) {
+        framing_ = Framing::none;
+        if (!announced_) {
+            announced_ = body_text_.size();
+        }
+        return false;
+    }
+    framing_ = Framing::length;
+    body_left_ = body_sent_ = body_text_.size();
+    return true;
+}
+
+std::optional<std::uint64_t> ServerExchange::length_to_tell() const noexcept {
+    if (framing_ == Framing::length) {
+        return body_left_;
+    }
+    return framing_ == Framing::none && answers_head() && status_has_body() ? announced_
+                                                                            : std::nullopt;
+}
+
+bool ServerExchange::count_part(std::size_t size) noexcept {
+    if (framing_ == Framing::length) {
+        if (size > body_left_) {
+            return false;
+        }
+        body_left_ -= size;
+    }
+    body_sent_ += size;
+    return true;
+}
+
 bool ServerExchange::fits_length(std::uint64_t size) noexcept {
     if (response_started()) {
         return framing_ != Framing::length || size <= body_left_;
@@ -221,6 +267,16 @@ std::chrono::nanoseconds ServerExchange::body_time_left() const noexcept {
                            ? base + earned
                            : std::chrono::nanoseconds::max();
     return whole - body_waited_;
+}
+
+std::error_code ServerExchange::error_of(const std::exception_ptr& thrown) noexcept {
+    try {
+        std::rethrow_exception(thrown);
+    } catch (const std::system_error& error) {
+        return error.code();
+    } catch (...) {
+        return {};
+    }
 }
 
 Result<net::Endpoint> ServerExchange::peer() noexcept {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -95,6 +96,16 @@ protected:
     [[nodiscard]] bool status_has_body() const noexcept;
     [[nodiscard]] bool answers_head() const noexcept { return head_.method == "HEAD"; }
 
+    /// Decides how the client finds the end of a body that is sent in parts, of which none was.
+    void choose_framing() noexcept;
+    /// The same for a body that was set as a whole. Returns whether it is to be sent: the whole of
+    /// `body_text_`.
+    [[nodiscard]] bool frame_whole_body() noexcept;
+    /// The Content-Length, for HEAD that of GET, if there is to be one.
+    [[nodiscard]] std::optional<std::uint64_t> length_to_tell() const noexcept;
+    /// Counts a part of the body as sent. False, and nothing is counted, if it exceeds the length.
+    [[nodiscard]] bool count_part(std::size_t size) noexcept;
+
     /// Whether a part of a file fits into the body. Announces it if nothing was. Before the head is
     /// made, so that the handler can still answer something else.
     [[nodiscard]] bool fits_length(std::uint64_t size) noexcept;
@@ -104,6 +115,9 @@ protected:
 
     /// What is left of the time that waiting for all of the request's body may take.
     [[nodiscard]] std::chrono::nanoseconds body_time_left() const noexcept;
+
+    /// The code of an exception that has one.
+    [[nodiscard]] static std::error_code error_of(const std::exception_ptr& thrown) noexcept;
 
     void tell_client_gone() noexcept { request_.tell_client_gone(); }
     /// Nobody is told any more: what a handler has left to be told may have ended with it.
