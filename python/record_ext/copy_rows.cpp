@@ -2,11 +2,11 @@
 // section "Binary Format"): for each row the number of fields, for each field its size and bytes,
 // most significant byte first. Head and trailer are the caller's.
 
+#include "byte_order.hpp"
 #include "encoded_rows.hpp"
 #include "module.hpp"
 
 #include <bit>
-#include <new>
 
 namespace penstock::python::record {
 
@@ -15,18 +15,8 @@ namespace {
 /// Microseconds from 1970 to 2000, where PostgreSQL's count begins (its manual, section 8.5).
 constexpr std::int64_t epoch = 946'684'800'000'000;
 
-template <typename Unsigned> char* put_big_endian(char* out, Unsigned value) noexcept {
-    if constexpr (std::endian::native == std::endian::little) {
-        if constexpr (sizeof value == 8) {
-            value = __builtin_bswap64(value);
-        } else if constexpr (sizeof value == 4) {
-            value = __builtin_bswap32(value);
-        } else {
-            value = __builtin_bswap16(value);
-        }
-    }
-    std::memcpy(out, &value, sizeof value);
-    return out + sizeof value;
+template <std::unsigned_integral T> char* put_big_endian(char* out, T value) noexcept {
+    return put_number<std::endian::big>(out, value);
 }
 
 char* put_64(char* out, std::uint64_t value) noexcept {
@@ -74,33 +64,19 @@ char* put_field(char* out, const Column& column, std::size_t row) noexcept {
 } // namespace
 
 PyObject* copy_rows(PyObject*, PyObject* arguments) noexcept {
-    PyObject* given = nullptr;
-    Py_ssize_t start = 0;
-    Py_ssize_t stop = 0;
-    if (PyArg_ParseTuple(arguments, "Onn", &given, &start, &stop) == 0) {
-        return nullptr;
-    }
-    try {
-        Columns columns;
-        if (!columns.read(given, start, stop)) {
-            return nullptr;
-        }
+    return rows_of(arguments, [](const Columns& columns, std::size_t start, std::size_t stop) {
         const std::vector<Column>& all = columns.all();
-        const auto rows = static_cast<std::size_t>(stop - start);
-        return encoded_rows(
-            rows * (2 + 12 * all.size()) + columns.text_size(), [&](char* out) noexcept {
-                for (auto row = static_cast<std::size_t>(start);
-                     row < static_cast<std::size_t>(stop); ++row) {
-                    out = put_big_endian(out, static_cast<std::uint16_t>(all.size()));
-                    for (const Column& column : all) {
-                        out = put_field(out, column, row);
-                    }
+        const std::size_t bound = (stop - start) * (2 + 12 * all.size()) + columns.text_size();
+        return encoded_rows(bound, [&](char* out) noexcept {
+            for (std::size_t row = start; row < stop; ++row) {
+                out = put_big_endian(out, static_cast<std::uint16_t>(all.size()));
+                for (const Column& column : all) {
+                    out = put_field(out, column, row);
                 }
-                return out;
-            });
-    } catch (const std::bad_alloc&) {
-        return PyErr_NoMemory();
-    }
+            }
+            return out;
+        });
+    });
 }
 
 } // namespace penstock::python::record

@@ -3,6 +3,7 @@
 #include "columns.hpp"
 
 #include <cstddef>
+#include <new>
 #include <utility>
 
 namespace penstock::python::record {
@@ -29,6 +30,26 @@ template <typename Write> PyObject* encoded_rows(std::size_t bound, Write write)
     // Null with an exception set on failure.
     (void)_PyBytes_Resize(&bytes, end - begin);
     return bytes;
+}
+
+/// What `encode` makes of the arguments of a function of rows: columns, and the first row and that
+/// behind the last. Null with an exception set if the arguments are wrong, or without memory.
+template <typename Encode> PyObject* rows_of(PyObject* arguments, Encode encode) noexcept {
+    PyObject* given = nullptr;
+    Py_ssize_t start = 0;
+    Py_ssize_t stop = 0;
+    if (PyArg_ParseTuple(arguments, "Onn", &given, &start, &stop) == 0) {
+        return nullptr;
+    }
+    try {
+        Columns columns;
+        if (!columns.read(given, start, stop)) {
+            return nullptr;
+        }
+        return encode(columns, static_cast<std::size_t>(start), static_cast<std::size_t>(stop));
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
 }
 
 } // namespace penstock::python::record

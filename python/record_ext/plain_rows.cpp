@@ -3,24 +3,19 @@
 // is 0 or 1, or the size of a text as a uint32 and its bytes. As SQLite stores numbers, NaN is null
 // and minus zero is zero.
 
+#include "byte_order.hpp"
 #include "encoded_rows.hpp"
 #include "module.hpp"
 
 #include <bit>
 #include <cmath>
-#include <new>
 
 namespace penstock::python::record {
 
 namespace {
 
-template <typename Unsigned> char* put_little_endian(char* out, Unsigned value) noexcept {
-    if constexpr (std::endian::native == std::endian::big) {
-        value = sizeof value == 8 ? __builtin_bswap64(value)
-                                  : static_cast<Unsigned>(__builtin_bswap32(value));
-    }
-    std::memcpy(out, &value, sizeof value);
-    return out + sizeof value;
+template <std::unsigned_integral T> char* put_little_endian(char* out, T value) noexcept {
+    return put_number<std::endian::little>(out, value);
 }
 
 char* put_value(char* out, const Column& column, std::size_t row) noexcept {
@@ -56,32 +51,18 @@ char* put_value(char* out, const Column& column, std::size_t row) noexcept {
 } // namespace
 
 PyObject* plain_rows(PyObject*, PyObject* arguments) noexcept {
-    PyObject* given = nullptr;
-    Py_ssize_t start = 0;
-    Py_ssize_t stop = 0;
-    if (PyArg_ParseTuple(arguments, "Onn", &given, &start, &stop) == 0) {
-        return nullptr;
-    }
-    try {
-        Columns columns;
-        if (!columns.read(given, start, stop)) {
-            return nullptr;
-        }
+    return rows_of(arguments, [](const Columns& columns, std::size_t start, std::size_t stop) {
         const std::vector<Column>& all = columns.all();
-        const auto first = static_cast<std::size_t>(start);
-        const auto last = static_cast<std::size_t>(stop);
-        const std::size_t bound = (last - first) * 9 * all.size() + columns.text_size();
+        const std::size_t bound = (stop - start) * 9 * all.size() + columns.text_size();
         return encoded_rows(bound, [&](char* out) noexcept {
-            for (std::size_t row = first; row < last; ++row) {
+            for (std::size_t row = start; row < stop; ++row) {
                 for (const Column& column : all) {
                     out = put_value(out, column, row);
                 }
             }
             return out;
         });
-    } catch (const std::bad_alloc&) {
-        return PyErr_NoMemory();
-    }
+    });
 }
 
 } // namespace penstock::python::record

@@ -134,22 +134,9 @@ PyObject* lines(const Columns& columns, const Format& format, std::size_t start,
 } // namespace
 
 PyObject* csv_rows(PyObject*, PyObject* arguments) noexcept {
-    PyObject* given = nullptr;
-    Py_ssize_t start = 0;
-    Py_ssize_t stop = 0;
-    if (PyArg_ParseTuple(arguments, "Onn", &given, &start, &stop) == 0) {
-        return nullptr;
-    }
-    try {
-        Columns columns;
-        if (!columns.read(given, start, stop)) {
-            return nullptr;
-        }
-        return lines(columns, Csv(columns), static_cast<std::size_t>(start),
-                     static_cast<std::size_t>(stop));
-    } catch (const std::bad_alloc&) {
-        return PyErr_NoMemory();
-    }
+    return rows_of(arguments, [](const Columns& columns, std::size_t start, std::size_t stop) {
+        return lines(columns, Csv(columns), start, stop);
+    });
 }
 
 PyObject* json_rows(PyObject*, PyObject* arguments) noexcept {

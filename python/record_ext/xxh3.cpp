@@ -1,5 +1,7 @@
 #include "xxh3.hpp"
 
+#include "byte_order.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -45,30 +47,20 @@ struct Wide {
     uint64_t high;
 };
 
-template <typename T> T little_endian(const void* data) noexcept {
-    T value;
-    std::memcpy(&value, data, sizeof value);
-    if constexpr (std::endian::native == std::endian::big) {
-        value = sizeof value == 8 ? __builtin_bswap64(value)
-                                  : static_cast<T>(__builtin_bswap32(static_cast<uint32_t>(value)));
-    }
-    return value;
-}
-
 uint64_t read_64(const char* data) noexcept {
-    return little_endian<uint64_t>(data);
+    return number_at<std::endian::little, uint64_t>(data);
 }
 
 uint32_t read_32(const char* data) noexcept {
-    return little_endian<uint32_t>(data);
+    return number_at<std::endian::little, uint32_t>(data);
 }
 
 uint64_t secret_64(size_t place) noexcept {
-    return little_endian<uint64_t>(&secret[place]);
+    return number_at<std::endian::little, uint64_t>(&secret[place]);
 }
 
 uint32_t secret_32(size_t place) noexcept {
-    return little_endian<uint32_t>(&secret[place]);
+    return number_at<std::endian::little, uint32_t>(&secret[place]);
 }
 
 Wide product(uint64_t left, uint64_t right) noexcept {
@@ -259,10 +251,7 @@ std::array<char, Xxh3::digest_size> Xxh3::digest() const noexcept {
                 merged(lanes, secret_size - stripe_size - 11, ~(size_ * prime64_2))};
     }
     std::array<char, digest_size> result{};
-    for (size_t byte = 0; byte < 8; ++byte) {
-        result[byte] = static_cast<char>(wide.high >> (56 - 8 * byte));
-        result[8 + byte] = static_cast<char>(wide.low >> (56 - 8 * byte));
-    }
+    put_number<std::endian::big>(put_number<std::endian::big>(result.data(), wide.high), wide.low);
     return result;
 }
 
