@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
-__all__ = ["PATIENT", "Daemon", "free_port", "program_or_skip"]
+__all__ = ["PATIENT", "Daemon", "free_port", "program_or_skip", "until"]
 
 _PATIENCE_S = 30.0
 
@@ -113,3 +114,10 @@ class Daemon:
     def output(self) -> str:
         """The end of what it has printed."""
         return self._log.read_text(errors="replace")[-4000:]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Return when a server or another thread has made ``condition`` true."""
+    with anyio.fail_after(60):
+        while not condition():  # noqa: ASYNC110
+            await anyio.sleep(0.005)

@@ -31,7 +31,7 @@ from penstock.record.archives.manifest import Fenced, Manifest, load_manifest, m
 from penstock.record.archives.run_archive import RunArchive
 from penstock.record.archives.waiting_run import RunOptions
 from tests.python.documentation.page_steps import DOCS, blocks
-from tests.python.integration.daemons import PATIENT
+from tests.python.integration.daemons import PATIENT, until
 from tests.python.integration.nats import NatsServer, nats_server
 from tests.python.record.archived_messages import message, rows_of
 from tests.python.record.batches import flow_batch
@@ -99,8 +99,7 @@ def test_a_stream_that_keeps_little_has_the_schema_of_its_rows(
             for first in range(0, 20_000, 5_000):
                 await sink.write_batch(flow_batch(5_000, first))
                 await sink.flush()
-                while sink.rows_waiting:  # noqa: ASYNC110
-                    await asyncio.sleep(0.001)
+                await until(lambda: not sink.rows_waiting)
         counts = (await archive_once(server, str(tmp_path / "archive"))).counts
         assert counts.refused == 0
         assert counts.rows >= 5_000
@@ -123,8 +122,7 @@ def test_an_archiver_that_begins_in_the_middle_of_a_run_knows_its_schema(
             for first in range(0, 30, 10):
                 await sink.write_batch(flow_batch(10, first))
                 await sink.flush()
-                while sink.rows_waiting:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+                await until(lambda: not sink.rows_waiting)
                 # Each time another one, which reads on behind what is archived.
                 assert (await archive_once(server, str(target))).counts.rows == 10
         earlier = message(1, 0, 5)
@@ -169,8 +167,7 @@ def test_a_stream_that_has_lost_its_end_brings_no_doubles(
             for first in range(0, 30, 10):
                 await sink.write_batch(flow_batch(10, first))
                 await sink.flush()
-            while sink.rows_waiting:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await until(lambda: not sink.rows_waiting)
             await archive_once(server, str(target))
             server.empty()
             server.kill()
@@ -189,8 +186,7 @@ def test_purging_keeps_what_the_recorder_asks_for(server: NatsServer, tmp_path: 
             for first in range(0, 30, 10):
                 await sink.write_batch(flow_batch(10, first))
                 await sink.flush()
-            while sink.rows_waiting:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await until(lambda: not sink.rows_waiting)
             await archive_once(server, str(target), purge=True)
             # The last message of the device, and the schema.
             assert server.ask("STREAM.INFO.lab")["state"]["messages"] == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from penstock.record import (
     SinkWriteError,
 )
 from tests.python.conftest import BACKENDS
-from tests.python.integration.daemons import PATIENT
+from tests.python.integration.daemons import PATIENT, until
 from tests.python.integration.influx import InfluxServer, influx_server, victoria_server
 from tests.python.record.batches import NOON_NS, flow_batch, typed_batch
 
@@ -55,13 +55,6 @@ def sink(server: InfluxServer, tmp_path: Path) -> Any:
         return InfluxSink(url or server.url(), **options)
 
     return make
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Return when a thread of the sink has made ``condition`` true."""
-    with anyio.fail_after(30):
-        while not condition():  # noqa: ASYNC110
-            await anyio.sleep(0.005)
 
 
 def flows(server: InfluxServer) -> list[float]:

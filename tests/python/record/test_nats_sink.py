@@ -24,7 +24,7 @@ from penstock.record._nats.arrow_messages import DeviceMessage, subject_token
 from penstock.record._nats.connection import NatsConnection
 from penstock.record._network.protocol import Away
 from tests.python.conftest import BACKENDS
-from tests.python.integration.daemons import PATIENT
+from tests.python.integration.daemons import PATIENT, until
 from tests.python.integration.nats import NatsServer, nats_server
 from tests.python.record.batches import MASS_FLOW, NOON_NS, flow_batch, typed_batch
 
@@ -142,9 +142,7 @@ async def test_what_a_stream_has_lost_is_sent_again(server: NatsServer, sink: An
         for first in range(0, 50, 10):
             await opened.write_batch(flow_batch(10, first))
             await opened.flush()
-        with anyio.fail_after(30):
-            while opened.rows_waiting:  # noqa: ASYNC110
-                await anyio.sleep(0.01)
+        await until(lambda: not opened.rows_waiting)
         last = server.ask("STREAM.INFO.lab")["state"]["last_seq"]
         for number in (last - 1, last):
             assert server.ask("STREAM.MSG.DELETE.lab", {"seq": number})["success"]
@@ -174,9 +172,7 @@ async def test_a_schema_that_the_stream_has_lost_is_told_again(
     async with sink(lag=0) as opened:
         await opened.write_batch(flow_batch(10))
         await opened.flush()
-        with anyio.fail_after(60):
-            while opened.rows_waiting:  # noqa: ASYNC110
-                await anyio.sleep(0.01)
+        await until(lambda: not opened.rows_waiting)
         assert server.ask("STREAM.PURGE.lab", {"filter": "lab.*.schema.*"})["purged"] == 1
         await anyio.to_thread.run_sync(server.kill)
         await anyio.to_thread.run_sync(server.start)
@@ -221,9 +217,7 @@ async def test_a_full_stream_lets_rows_wait(server: NatsServer, sink: Any) -> No
         for first in (0, 5):
             await opened.write_batch(flow_batch(5, first))
             await opened.flush()
-        with anyio.fail_after(30):
-            while opened.trouble is None:  # noqa: ASYNC110
-                await anyio.sleep(0.01)
+        await until(lambda: opened.trouble is not None)
         assert "maximum messages exceeded" in opened.trouble
         server.ask("STREAM.UPDATE.lab", {**config, "max_msgs": 100})
     assert await anyio.to_thread.run_sync(flows, server) == [float(n) for n in range(10)]

@@ -16,7 +16,7 @@ import anyio.to_thread
 import pytest
 
 from penstock.record import InfluxSink, NatsSink, NetworkSink, SinkWriteError
-from tests.python.integration.daemons import PATIENT
+from tests.python.integration.daemons import PATIENT, until
 from tests.python.integration.influx import influx_server
 from tests.python.integration.nats import nats_server
 from tests.python.integration.partition import Network, network
@@ -54,9 +54,7 @@ async def record_through(cable: Network, make: Callable[..., NetworkSink], seed:
         await write(opened)
         await opened.flush()  # durable, though nothing comes through
         assert opened.rows_at_risk == 0
-        with anyio.fail_after(60):
-            while opened.trouble is None:  # noqa: ASYNC110
-                await anyio.sleep(0.005)
+        await until(lambda: opened.trouble is not None)
         cable.mend()
     # A loaded machine may answer too late for this one.
     with contextlib.suppress(SinkWriteError):

@@ -7,7 +7,7 @@ import random
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from penstock.record import (
     SinkWriteError,
 )
 from penstock.record.postgres_server import PostgresServer as Connection
-from tests.python.integration.daemons import PATIENT
+from tests.python.integration.daemons import PATIENT, until
 from tests.python.integration.postgres import PostgresServer, postgres_server
 from tests.python.record.batches import MASS_FLOW, flow_batch, typed_batch
 
@@ -207,13 +207,6 @@ async def test_a_table_in_chunks_is_read_in_the_order_of_recording(
     query(server, "INSERT INTO samples SELECT * FROM plain")
     found = penstock.record.open(server.uri()).to_arrow()
     assert found["Mass_Flow"].to_pylist() == [float(n) for n in range(6)]
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Return when a thread of the sink has made ``condition`` true."""
-    with anyio.fail_after(60):
-        while not condition():  # noqa: ASYNC110
-            await anyio.sleep(0.005)
 
 
 async def test_a_server_that_stops_and_starts_has_every_row_once(

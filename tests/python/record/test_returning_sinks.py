@@ -24,6 +24,7 @@ from penstock.record import (
 )
 from penstock.record._sinks import sink_writer
 from penstock.record.sink_choice import sink_for
+from tests.python.integration.daemons import until
 from tests.python.record.instruments import Bench
 
 pytestmark = pytest.mark.anyio
@@ -101,12 +102,6 @@ class Watched:
         self.returned.set()
 
 
-async def _until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(60):
-        while not condition():  # noqa: ASYNC110 - a condition of a thread
-            await anyio.sleep(0.001)
-
-
 async def _fails_and_returns(
     path: Path, disk: Disk, *, fallback: Path | None = None, times: int = 1
 ) -> tuple[AcquisitionSummary, int]:
@@ -137,17 +132,17 @@ async def _fails_and_returns(
         for _ in range(times):
             watched = Watched()
             seen = bench.counts.get("a", 0)
-            await _until(lambda seen=seen: bench.counts.get("a", 0) > seen + 60)  # type: ignore[misc]
+            await until(lambda seen=seen: bench.counts.get("a", 0) > seen + 60)  # type: ignore[misc]
             disk.fill()
             with anyio.fail_after(60):
                 await watched.failed.wait()
             seen = bench.counts["a"]
-            await _until(lambda seen=seen: bench.counts["a"] > seen + 60)  # type: ignore[misc]
+            await until(lambda seen=seen: bench.counts["a"] > seen + 60)  # type: ignore[misc]
             disk.free()
             with anyio.fail_after(60):
                 await watched.returned.wait()
         seen = bench.counts["a"]
-        await _until(lambda: bench.counts["a"] > seen + 60)
+        await until(lambda: bench.counts["a"] > seen + 60)
         recording.stop()
     return recording.summary, bench.counts["a"]
 
@@ -191,11 +186,11 @@ async def test_what_waits_for_a_sink_that_is_not_back_at_the_end_is_told(
     async with record(bench, rate_hz=500) as recording:
 
         async def stop() -> None:
-            await _until(lambda: bench.counts.get("a", 0) > 60)
+            await until(lambda: bench.counts.get("a", 0) > 60)
             disk.fill()
             await failed.wait()
             seen = bench.counts["a"]
-            await _until(lambda: bench.counts["a"] > seen + 60)
+            await until(lambda: bench.counts["a"] > seen + 60)
             recording.stop()
 
         async with anyio.create_task_group() as tasks:
@@ -244,9 +239,9 @@ async def test_rows_wait_in_memory_up_to_the_length_of_the_queue() -> None:
     async with record(bench, rate_hz=500) as recording:
 
         async def free() -> None:
-            await _until(lambda: recording.summary.sinks["Away"].rows_dropped > 0)
+            await until(lambda: recording.summary.sinks["Away"].rows_dropped > 0)
             Away.back = True
-            await _until(lambda: recording.summary.sinks["Away"].rows_written > 0)
+            await until(lambda: recording.summary.sinks["Away"].rows_written > 0)
             recording.stop()
 
         async with anyio.create_task_group() as tasks:

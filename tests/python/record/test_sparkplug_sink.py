@@ -17,7 +17,7 @@ from penstock.record._mqtt.broker import Broker
 from penstock.record._mqtt.packets import Message
 from penstock.record._sparkplug.payload import DataType, Metric, encode_payload, fields_of
 from tests.python.conftest import BACKENDS
-from tests.python.integration.daemons import PATIENT
+from tests.python.integration.daemons import PATIENT, until
 from tests.python.integration.mosquitto import Mosquitto, mosquitto
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -115,12 +115,6 @@ class Host:
             return bool(metric[14])
         value: int = metric[11]
         return value - (1 << 64) if value >> 63 else value
-
-
-async def until(condition: Any) -> None:
-    with anyio.fail_after(30):
-        while not condition():
-            await anyio.lowlevel.checkpoint()
 
 
 async def host_of(broker: Mosquitto, host: Host) -> Broker:
