@@ -11,7 +11,7 @@ import asyncio
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._core import Completed, ReadOperation, StreamProtocolCore, StreamReader
 from penstock.loop._event_loop import Loop
@@ -150,8 +150,12 @@ class StreamProtocol(StreamProtocolCore, asyncio.Protocol):
         self._over_ssl = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin: a server's callback is called here."""
-        assert isinstance(transport, asyncio.Transport)
+        """Begin: a server's callback is called here.
+
+        ``transport`` may be any object with a transport's methods, as for asyncio's own protocol.
+        Programs replace ``create_server`` by functions whose transports have no base class.
+        """
+        transport = cast("asyncio.Transport", transport)
         self._transport = transport
         self._over_ssl = transport.get_extra_info("sslcontext") is not None
         self.reader.set_transport(transport)

@@ -427,3 +427,50 @@ def test_an_idle_connection_of_streams_holds_no_dictionary_of_its_protocol() -> 
             writer.close()
 
     penstock.run(main())
+
+
+class BareTransport:
+    """A transport of another library: a transport's methods, and none of asyncio's classes."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+def with_bare_transports(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A loop's method whose protocols get a :class:`BareTransport`."""
+
+    def replaced(factory: Callable[[], Any], *args: Any, **kwds: Any) -> Any:
+        def protocol() -> Any:
+            made = factory()
+            begin = made.connection_made
+            made.connection_made = lambda transport: begin(BareTransport(transport))
+            return made
+
+        return make(protocol, *args, **kwds)
+
+    return replaced
+
+
+def test_the_transport_may_be_any_object_with_its_methods() -> None:
+    async def main() -> bytes:
+        loop: Any = asyncio.get_running_loop()
+        loop.create_server = with_bare_transports(loop.create_server)
+        loop.create_connection = with_bare_transports(loop.create_connection)
+
+        async def echo(reader: Any, writer: Any) -> None:
+            writer.write(await reader.readline())
+            await writer.drain()
+            writer.close()
+
+        async with await penstock.start_server(echo, "127.0.0.1", 0) as server:
+            reader, writer = await penstock.open_connection(*server.sockets[0].getsockname())
+            writer.write(b"a line\n")
+            line: bytes = await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+            await writer.wait_closed()
+            return line
+
+    assert penstock.run(main()) == b"a line\n"
