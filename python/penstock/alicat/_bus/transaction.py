@@ -151,7 +151,7 @@ class Transactions:
             wire.last_byte_at = monotonic()  # the answer may be on the line at this moment
             raise
         self._counts.timeouts += 1
-        if len(lines):
+        if lines:
             wire.last_byte_at = monotonic()  # it has begun to answer
         if unknown is not None:
             self._add_context(unknown, command)

@@ -11,6 +11,7 @@ NULs and spaces, which have no meaning and are dropped here, so that parsers see
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -111,26 +112,37 @@ MAX_LINE = 8192
 """Longest line in bytes. The longest known reply, a GP instrument's whole gas list on one line,
 is below 3 KiB; more than this is noise, or a port that is no instrument."""
 
-_CR = 0x0D
 _AROUND = b" \t\r\n\0"
 
 
 class LineBuffer:
-    """Splits a byte stream at carriage returns. No I/O; not thread-safe."""
+    """Splits a byte stream at carriage returns. No I/O; not thread-safe.
 
-    __slots__ = ("_buffer", "_scanned")
+    All lines of a chunk are cut at once: a table of thirty rows arrives in one or two chunks.
+    """
+
+    __slots__ = ("_complete", "_rest")
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._scanned = 0
+        self._complete: deque[bytes] = deque()
+        self._rest = bytearray()
 
     def __len__(self) -> int:
         """The number of buffered bytes: complete lines, and the beginning of an unfinished one."""
-        return len(self._buffer)
+        return len(self._rest) + sum(len(line) + 1 for line in self._complete)
+
+    def __bool__(self) -> bool:
+        """Whether any byte is buffered."""
+        return bool(self._rest or self._complete)
 
     def feed(self, data: bytes) -> None:
         """Add received bytes."""
-        self._buffer += data
+        pieces = data.split(b"\r")
+        if len(pieces) > 1:
+            pieces[0] = bytes(self._rest) + pieces[0]
+            self._rest.clear()
+        self._rest += pieces.pop()
+        self._complete.extend(pieces)
 
     def next_line(self) -> bytes | None:
         """Take the next complete line that is not empty; ``None`` if there is none yet.
@@ -138,35 +150,26 @@ class LineBuffer:
         Raises:
             AlicatParseError: the line is longer than :data:`MAX_LINE`; it is dropped.
         """
-        buffer = self._buffer
-        while buffer:
-            end = buffer.find(_CR, self._scanned)
-            if end > MAX_LINE or (end < 0 and len(buffer) > MAX_LINE):
-                start = bytes(buffer[:60])
-                del buffer[: end + 1 or len(buffer)]
-                self._scanned = 0
-                raise AlicatParseError(
-                    f"a line of more than {MAX_LINE} bytes without a carriage return, beginning "
-                    f"{start!r}: check the baud rate and that the port leads to an instrument",
-                    field_name="line",
-                    expected=f"a carriage return within {MAX_LINE} bytes",
-                )
-            if end < 0:
-                self._scanned = len(buffer)
-                return None
-            line = bytes(buffer[:end]).strip(_AROUND)
-            del buffer[: end + 1]
-            self._scanned = 0
+        complete = self._complete
+        while complete:
+            whole = complete.popleft()
+            if len(whole) > MAX_LINE:
+                raise _too_long(whole)
+            line = whole.strip(_AROUND)
             if b"\0" in line or b"\n" in line:
                 line = line.translate(None, b"\0\n").strip(_AROUND)
             if line:
                 return line
+        if len(self._rest) > MAX_LINE:
+            start = bytes(self._rest)
+            self._rest.clear()
+            raise _too_long(start)
         return None
 
     def take(self, data: bytes) -> bytes | None:
         """Add received bytes and take the next line, as :meth:`next_line` does."""
         # Nearly always a whole answer, which then needs no buffer.
-        if not self._buffer and data.find(b"\r") == len(data) - 1 <= MAX_LINE:
+        if not self and data.find(b"\r") == len(data) - 1 <= MAX_LINE:
             line = data.strip(_AROUND)
             if line and b"\0" not in line and b"\n" not in line:
                 return line
@@ -175,10 +178,19 @@ class LineBuffer:
 
     def clear(self) -> int:
         """Drop all buffered bytes, and return their number."""
-        dropped = len(self._buffer)
-        self._buffer.clear()
-        self._scanned = 0
+        dropped = len(self)
+        self._complete.clear()
+        self._rest.clear()
         return dropped
+
+
+def _too_long(line: bytes) -> AlicatParseError:
+    return AlicatParseError(
+        f"a line of more than {MAX_LINE} bytes without a carriage return, beginning "
+        f"{line[:60]!r}: check the baud rate and that the port leads to an instrument",
+        field_name="line",
+        expected=f"a carriage return within {MAX_LINE} bytes",
+    )
 
 
 #: What a transport raises when its line is gone.
@@ -239,7 +251,7 @@ class Wire:
     def has_strays(self) -> bool:
         """Whether bytes are there that nobody asked for."""
         try:
-            return bool(len(self.lines) or self._input_waiting())
+            return bool(self.lines or self._input_waiting())
         except LOST as error:
             raise self.lost(error) from error
 

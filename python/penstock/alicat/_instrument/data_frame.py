@@ -35,7 +35,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
 from penstock.alicat._bus.replies import refuse_line
-from penstock.alicat._instrument.reading import Column, FieldSchema, FrameDecoder, ParsedFrame
+from penstock.alicat._instrument.reading import (
+    Column,
+    FieldSchema,
+    FrameDecoder,
+    ParsedFrame,
+    has_columns,
+)
 from penstock.alicat.errors import (
     AlicatConnectionError,
     AlicatError,
@@ -145,6 +151,10 @@ class DataFrameFormat:
     def decoder(self, unit_id: str, sample: bytes | None = None) -> FrameDecoder:
         """A decoder for frames of ``unit_id``; see :class:`FrameDecoder` for ``sample``."""
         return FrameDecoder(self._columns, unit_id, self.status_codes, sample)
+
+    def fits(self, line: bytes, unit_id: str) -> bool:
+        """Whether ``line`` is a frame of ``unit_id`` with these columns, of any width."""
+        return has_columns(line, unit_id, self._columns)
 
     def parse(self, raw: bytes, unit_id: str | None = None) -> ParsedFrame:
         """Decode one frame. A poll keeps its decoder instead.

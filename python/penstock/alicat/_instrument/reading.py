@@ -233,6 +233,16 @@ def _pattern(
     return re.compile(b"".join(parts) + rb"((?: +[A-Z0-9]{3})*)\Z").match
 
 
+def _kinds(columns: tuple[Column, ...]) -> tuple[str, ...]:
+    return tuple([column.kind for column in columns])
+
+
+def has_columns(line: bytes, unit_id: str, columns: tuple[Column, ...]) -> bool:
+    """Whether ``line`` is a frame of a unit with these columns, whatever widths and decimals."""
+    undecided = (None,) * len(columns)
+    return _pattern(unit_id, _kinds(columns), undecided, undecided)(line) is not None
+
+
 class FrameDecoder:
     """Decodes the data frames of one unit. A pure function of the line; reusable and cheap.
 
@@ -333,8 +343,9 @@ class FrameDecoder:
     # -- the plan
 
     def _compile(self) -> Callable[[bytes], re.Match[bytes] | None]:
-        kinds = tuple(column.kind for column in self.columns)
-        return _pattern(self.unit_id, kinds, self.confirmed_widths, self._confirmed_decimals)
+        return _pattern(
+            self.unit_id, _kinds(self.columns), self.confirmed_widths, self._confirmed_decimals
+        )
 
     def _usual_plan(self) -> _Plan | None:
         """What the extension needs for a frame without status codes, with at most a last text."""

@@ -289,11 +289,10 @@ class _Asking:
 
     async def frame_of(self, columns: DataFrameFormat) -> bytes:
         """A frame that has the columns, whatever their widths and decimals."""
-        loose = columns.decoder(self.unit_id)
 
         def sample_of(line: bytes) -> bytes:
-            if not loose.accepts(line):
-                loose(line)
+            if not columns.fits(line, self.unit_id):
+                columns.decoder(self.unit_id)(line)  # raises what is wrong with it
             return line
 
         exchange = await self.client.exchange(
