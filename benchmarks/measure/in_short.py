@@ -45,7 +45,13 @@ def draw_summary(results: Path) -> None:
     """Draw the ratios of the summary's rows into ``summary.svg`` beside the results."""
     subjects = {
         subject: [
-            RatioDot(row.title, row.peer, row.ratio, COLOUR_OF[row.verdict])
+            RatioDot(
+                row.title,
+                row.peer,
+                row.ratio,
+                COLOUR_OF[row.verdict],
+                None if row.to_floor is None else row.to_floor.median,
+            )
             for row in compared_rows(results, rows)
         ]
         for subject, rows in SUBJECTS
@@ -54,7 +60,7 @@ def draw_summary(results: Path) -> None:
     if not subjects:
         return
     draw_ratios(
-        "How many times as fast or as cheap as the best peer",
+        "How many times as fast or as cheap as the best peer, and as the floor",
         subjects,
         {each.strip("*"): colour for each, colour in COLOUR_OF.items()},
         results / SUMMARY_CHART,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure.spread import Spread
 
@@ -44,6 +44,19 @@ class Chart:
     panels: Sequence[Panel]
 
 
+#: The left end of a chart of ratios.
+LOWEST_RATIO = 0.25
+FLOOR_MARK: dict[str, Any] = {
+    "marker": "D",
+    "linestyle": "none",
+    "markerfacecolor": "white",
+    "markeredgecolor": "#555555",
+    "markeredgewidth": 0.7,
+    "markersize": 3.2,
+    "zorder": 1.5,
+}
+
+
 @dataclass(frozen=True)
 class RatioDot:
     """A ratio, its spread and what it is to, for a chart of ratios; 1 is level."""
@@ -52,6 +65,8 @@ class RatioDot:
     beside: str
     ratio: Spread
     colour: str
+    to_floor: float | None = None
+    """The ratio to the floor, where one was measured."""
 
 
 def draw(chart: Chart, path: Path) -> None:
@@ -101,7 +116,8 @@ def draw_ratios(
 ) -> None:
     """Draw a dot with its spread for each ratio, one below the other under their subjects.
 
-    The picture is narrow, for a phone. ``legend`` gives the meaning of the colours.
+    The picture is narrow, for a phone. ``legend`` gives the meaning of the colours. A hollow
+    diamond is the ratio to the floor; below the picture's left end it stands at that end.
 
     Raises:
         ModuleNotFoundError: if matplotlib is not installed.
@@ -131,6 +147,8 @@ def draw_ratios(
             ratio = dot.ratio
             axis.plot([ratio.low, ratio.high], [line, line], color=dot.colour, lw=1.2, alpha=0.6)
             axis.plot([ratio.median], [line], "o", color=dot.colour, ms=4)
+            if dot.to_floor is not None:
+                axis.plot([max(dot.to_floor, LOWEST_RATIO)], [line], **FLOOR_MARK)
             axis.annotate(
                 f"{ratio.median:.2f}  {dot.beside}",
                 (ratio.high, line),
@@ -146,7 +164,7 @@ def draw_ratios(
     shown = [0.5, 0.7, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24]
     low, high = axis.get_xlim()
     # One wide spread must not crowd the others together; the last name needs room.
-    low, high = max(low, 0.25), high * 1.6
+    low, high = max(low, LOWEST_RATIO), high * 1.6
     axis.set_xlim(low, high)
     within = [tick for tick in shown if low <= tick <= high]
     axis.set_xticks(within, [f"{tick:g}" for tick in within], fontsize=8)
@@ -156,7 +174,8 @@ def draw_ratios(
     axis.grid(axis="x", linewidth=0.4, alpha=0.6)
     for name, colour in legend.items():
         axis.plot([], [], "o", color=colour, ms=4, label=name)
-    figure.legend(loc="outside lower center", ncols=len(legend), frameon=False, fontsize=8)
+    axis.plot([], [], **FLOOR_MARK, label="to the floor")
+    figure.legend(loc="outside lower center", ncols=len(legend) + 1, frameon=False, fontsize=8)
     _save(figure, path)
 
 

@@ -47,6 +47,7 @@ class Compared:
         peer: whom Penstock is compared with.
         ratio: how many times as fast or as cheap Penstock is.
         verdict: won, level or lost.
+        to_floor: how near Penstock is to the floor, where one was measured.
     """
 
     title: str
@@ -55,6 +56,7 @@ class Compared:
     peer: str
     ratio: Spread
     verdict: str
+    to_floor: Spread | None = None
 
 
 SERVER_CPU = "server_cpu_us_per_request"
@@ -306,7 +308,15 @@ def compared_rows(results: Path, rows: Sequence[SummaryRow] = ROWS) -> list[Comp
         peer, ratio = _peer(row, cell), _ratio_to_peer(row, cell)
         if peer is not None and ratio is not None:
             found.append(
-                Compared(row.title, row.page, kind(row.metric), peer, ratio, verdict(ratio))
+                Compared(
+                    row.title,
+                    row.page,
+                    kind(row.metric),
+                    peer,
+                    ratio,
+                    verdict(ratio),
+                    better(row.metric, cell["penstock_to"][row.metric].get(FLOOR)),
+                )
             )
     return found
 
