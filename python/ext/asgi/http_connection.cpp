@@ -51,6 +51,16 @@ bool begin_request(HttpConnectionObject* connection, Ref scope) noexcept {
     return true;
 }
 
+/// A body of this framing follows the head of the request. Throws `std::bad_alloc`.
+void expect_body(HttpConnectionObject* connection, const http::BodyFraming& framing) {
+    HttpRequestObject* request = connection->request;
+    if (framing.kind != http::BodyFraming::Kind::none) {
+        request->body_complete = false;
+        request->body = new RequestBody{
+            .decoder = http::BodyDecoder(framing, connection->server->shared->limits)};
+    }
+}
+
 /// Gives the connection to the WebSocket half, if there is one. `taken` is whether it has it.
 /// False with an exception set.
 bool offer_upgrade(HttpConnectionObject* connection, PyObject* scope, std::string_view head,
@@ -103,11 +113,7 @@ bool handle_head(HttpConnectionObject* connection, std::string_view& input) {
     HttpRequestObject* request = connection->request;
     request->http_1_0 = head.minor_version == 0;
     request->wants_continue = head.expect_continue && head.minor_version == 1;
-    if (head.body.kind != http::BodyFraming::Kind::none) {
-        request->body_complete = false;
-        request->body = new RequestBody{
-            .decoder = http::BodyDecoder(head.body, connection->server->shared->limits)};
-    }
+    expect_body(connection, head.body);
     return true;
 }
 
@@ -118,8 +124,13 @@ HeadStep take_head(HttpConnectionObject* connection, std::string_view& input) {
     if (repeats_head(connection, input)) {
         input.remove_prefix(connection->bytes->last.text.size());
         connection->bytes->parser.reset();
-        return begin_request(connection, repeat_scope(connection)) ? HeadStep::begun
-                                                                   : HeadStep::failed;
+        if (!begin_request(connection, repeat_scope(connection))) {
+            return HeadStep::failed;
+        }
+        if (connection->request != nullptr) {
+            expect_body(connection, connection->bytes->last.body);
+        }
+        return HeadStep::begun;
     }
     http::RequestParser& parser = connection->bytes->parser;
     switch (parser.parse(input)) {

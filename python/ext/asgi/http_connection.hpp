@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include <penstock/codec/byte_buffer.hpp>
+#include <penstock/codec/http/head.hpp>
 #include <penstock/codec/http/request_parser.hpp>
 #include <penstock/io/timer_queue.hpp>
 
@@ -27,6 +28,7 @@ struct LastHead {
     PyObject* query = nullptr;
     PyObject* headers = nullptr; ///< a list, which is copied
     PyObject* scope = nullptr;   ///< without the headers; made when the head is repeated
+    http::BodyFraming body;
     bool keep_alive = false;
     bool is_head = false;
     bool expects_continue = false; ///< in HTTP/2

@@ -34,14 +34,54 @@ Ref awaited(Ref returned) noexcept {
     return Ref();
 }
 
+/// A method of the request, in the place of the spare one. Null with an exception set.
+PyObject* make_method(PyObject*& spare, PyMethodDef* definition, PyObject* request) noexcept {
+    PyObject* kept = std::exchange(spare, nullptr);
+    if (kept == nullptr) {
+        return PyCFunction_New(definition, request);
+    }
+    reinterpret_cast<PyCFunctionObject*>(kept)->m_self = Py_NewRef(request);
+    PyObject_GC_Track(kept);
+    return kept;
+}
+
+/// Keeps a method of a request that has ended for the next one, if nobody else refers to it.
+void keep_method(PyObject*& spare, PyObject* method) noexcept {
+    auto* function = reinterpret_cast<PyCFunctionObject*>(method);
+    if (spare != nullptr || Py_REFCNT(method) != 1 || function->m_weakreflist != nullptr) {
+        Py_DECREF(method);
+        return;
+    }
+    PyObject_GC_UnTrack(method);
+    Py_CLEAR(function->m_self);
+    spare = method;
+}
+
+/// The application has ended: it needs its methods no more. Preserves a raised exception.
+void take_methods_back(HttpRequestObject* request) noexcept {
+    Ref receive(std::exchange(request->given_receive, nullptr));
+    Ref send(std::exchange(request->given_send, nullptr));
+    HttpServerObject* server = request->connection->server;
+    if (server != nullptr && receive && send) {
+        keep_method(server->spare_receive, receive.release());
+        keep_method(server->spare_send, send.release());
+    }
+}
+
 Ref call_application(HttpRequestObject* request) noexcept {
+    HttpServerObject* server = request->connection->server;
     const Ref scope(std::exchange(request->scope, nullptr));
-    const Ref receive(PyCFunction_New(&receive_definition, as_object(request)));
-    const Ref send(receive ? PyCFunction_New(&send_definition, as_object(request)) : nullptr);
+    PyObject* self = as_object(request);
+    request->given_receive = make_method(server->spare_receive, &receive_definition, self);
+    if (request->given_receive != nullptr) {
+        request->given_send = make_method(server->spare_send, &send_definition, self);
+    }
     const Ref app =
         request->is_websocket
             ? Ref(PyObject_GetAttrString(as_object(request->connection), "_run_websocket"))
-            : Ref::borrow(request->connection->server->app);
+            : Ref::borrow(server->app);
+    const Ref receive = Ref::borrow(request->given_receive);
+    const Ref send = Ref::borrow(request->given_send);
     if (!send || !app) {
         return Ref();
     }
@@ -171,6 +211,7 @@ PySendResult conclude(HttpRequestObject* request, PySendResult sent, PyObject** 
         return sent;
     }
     const Ref application(std::exchange(request->application, nullptr));
+    take_methods_back(request);
     if (std::exchange(request->abandoned, false)) {
         forget_abandoned(request->connection);
     }
@@ -196,9 +237,8 @@ Ref make_task(HttpRequestObject* request, Feeding feeding) noexcept {
         auto* loop = reinterpret_cast<LoopObject*>(server->loop);
         if (begins_plainly(loop)) {
             const Ref keywords = Ref::borrow(server->task_keywords);
-            const Ref context(PyContext_Copy(request->connection->context));
-            return context ? begin_task(loop, keywords.get(), as_object(request), context.get())
-                           : Ref();
+            const Ref context = Ref::borrow(request->connection->context);
+            return begin_task(loop, keywords.get(), as_object(request), context.get());
         }
     }
     const ProtocolContext context(request->connection->context);
@@ -278,6 +318,8 @@ void HttpRequestObject::release() noexcept {
     Py_CLEAR(scope);
     Py_CLEAR(logged);
     Py_CLEAR(application);
+    Py_CLEAR(given_receive);
+    Py_CLEAR(given_send);
     Py_CLEAR(own_task);
 }
 
@@ -285,6 +327,8 @@ int HttpRequestObject::visit(visitproc visit, void* arg) const noexcept {
     Py_VISIT(scope);
     Py_VISIT(logged);
     Py_VISIT(application);
+    Py_VISIT(given_receive);
+    Py_VISIT(given_send);
     Py_VISIT(own_task);
     for (const HttpWaits* waits : {&receiving, &sending}) {
         for (HttpWaitObject* wait = waits->front(); wait != nullptr;
@@ -312,7 +356,7 @@ HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope,
     request->connection = http_of(Py_NewRef(as_object(connection)));
     request->logged = connection->server->on_refusal != Py_None ? Py_NewRef(scope.get()) : nullptr;
     request->scope = scope.release();
-    request->application = nullptr;
+    request->application = request->given_receive = request->given_send = nullptr;
     request->own_task = nullptr;
     request->body = nullptr;
     request->stream = stream;

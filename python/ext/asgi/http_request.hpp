@@ -80,6 +80,8 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
     PyObject* scope;                  ///< until the application is called
     PyObject* logged;                 ///< the scope for the access log, or null
     PyObject* application;            ///< the application's coroutine, while it runs
+    PyObject* given_receive;          ///< what the application has got, while it runs
+    PyObject* given_send;             ///< the same
     PyObject* own_task;               ///< owned while it is suspended, or null
     RequestBody* body;                ///< null without one
     http2::Stream* stream;            ///< in HTTP/2, until it is closed

@@ -189,10 +189,10 @@ Ref make_scope(HttpConnectionObject* connection, const http::RequestHead& head,
             return Ref();
         }
     }
-    // A body, an upgrade or an expectation begins something that the head alone does not.
-    const bool alone = head.body.kind == http::BodyFraming::Kind::none && !head.upgrade &&
-                       !head.expect_continue && head.minor_version == 1;
-    if (alone && text.size() <= longest_kept) {
+    last.body = head.body;
+    // An upgrade or an expectation begins something that is not kept.
+    const bool plain = !head.upgrade && !head.expect_continue && head.minor_version == 1;
+    if (plain && text.size() <= longest_kept) {
         last.text = text;
     } else {
         last.clear();

@@ -3,13 +3,11 @@
 #include "asgi/http_send.hpp"
 
 #include "asgi/http2_connection.hpp"
+#include "asgi/response_fields.hpp"
+#include "asgi/response_text.hpp"
 #include "shared/buffer_view.hpp"
 
-#include <algorithm>
-#include <charconv>
-#include <cstring>
 #include <new>
-#include <string>
 
 #include <penstock/codec/http/head_writer.hpp>
 
@@ -34,178 +32,38 @@ codec::ByteBuffer& output_of(HttpRequestObject* request) noexcept {
     return request->multiplexed ? request->stream->text : request->connection->bytes->output;
 }
 
-void append(codec::ByteBuffer& buffer, std::string_view text) {
-    buffer.append(std::as_bytes(std::span(text)));
-}
-
-std::string_view text_in(codec::ByteBuffer& buffer) noexcept {
-    return {reinterpret_cast<const char*>(buffer.bytes().data()), buffer.size()};
-}
-
-/// Writes what `write` makes with a HeadWriter, with more room until that suffices. False if a text
-/// cannot be sent. Throws std::bad_alloc.
-template <typename Write> bool append_head(codec::ByteBuffer& buffer, Write write) {
-    for (std::size_t size = 512;; size *= 2) {
-        const std::span<std::byte> room = buffer.room(size);
-        http::HeadWriter head({reinterpret_cast<char*>(room.data()), room.size()});
-        write(head);
-        if (!head.overflowed()) {
-            buffer.commit(head.failed() ? 0 : head.text().size());
-            return !head.failed();
-        }
-    }
-}
-
-/// A field of the application. False with an exception set. Throws std::bad_alloc.
-class ResponseFields {
-public:
-    ResponseFields(HttpRequestObject* request, int status) noexcept
-        : request_(request), bodiless_(status == 204 || status == 304),
-          forbids_length_(status == 204) {}
-
-    bool add(PyObject* name, PyObject* value) {
-        if (!PyBytes_Check(name) || !PyBytes_Check(value)) {
-            PyErr_Format(PyExc_TypeError,
-                         "a response header is a pair of bytes, not of %.100s and %.100s",
-                         Py_TYPE(name)->tp_name, Py_TYPE(value)->tp_name);
-            return false;
-        }
-        const std::string_view key(PyBytes_AS_STRING(name),
-                                   static_cast<std::size_t>(PyBytes_GET_SIZE(name)));
-        const std::string_view text(PyBytes_AS_STRING(value),
-                                    static_cast<std::size_t>(PyBytes_GET_SIZE(value)));
-        switch (key.size()) {
-        case 4:
-            has_date |= http::equal_ignoring_case(key, "date");
-            break;
-        case 6:
-            has_server |= http::equal_ignoring_case(key, "server");
-            break;
-        case 10:
-            if (http::equal_ignoring_case(key, "connection")) {
-                http::Field field{.name = key, .value = text};
-                request_->keep_alive = request_->keep_alive &&
-                                       !http::Fields({&field, 1}).has_token("connection", "close");
-                return true; // the server's own says it
-            }
-            break;
-        case 14:
-            if (http::equal_ignoring_case(key, "content-length")) {
-                return set_length(text, value);
-            }
-            break;
-        case 17:
-            if (http::equal_ignoring_case(key, "transfer-encoding")) {
-                return true; // the server's business
-            }
-            break;
-        default:
-            break;
-        }
-        if (!append_head(output_of(request_),
-                         [&](http::HeadWriter& head) { head.field(key, text); })) {
-            PyErr_Format(PyExc_ValueError, "the response header %R: %R cannot be sent", name,
-                         value);
-            return false;
-        }
-        return true;
-    }
-
-    bool has_date = false;
-    bool has_server = false;
-
-private:
-    bool set_length(std::string_view text, PyObject* value) {
-        std::uint64_t length = 0;
-        const char* begin = PyBytes_AS_STRING(value);
-        const char* end = begin + PyBytes_GET_SIZE(value);
-        const auto parsed = std::from_chars(begin, end, length);
-        if (text.empty() || parsed.ptr != end || parsed.ec != std::errc() ||
-            length > (std::uint64_t{1} << 63) - 1 || text.front() == '-') {
-            PyErr_Format(PyExc_ValueError, "content-length is not a number of bytes: %R", value);
-            return false;
-        }
-        if (known_ && length != length_) {
-            PyErr_SetString(PyExc_ValueError, "the response has two different content-lengths");
-            return false;
-        }
-        if (forbids_length_ || std::exchange(known_, true)) {
-            return true;
-        }
-        length_ = length;
-        if (!bodiless_ && !request_->is_head) {
-            request_->framing = Framing::length;
-            request_->length = length;
-        }
-        return append_head(output_of(request_),
-                           [&](http::HeadWriter& head) { head.field("content-length", length); });
-    }
-
-    HttpRequestObject* request_;
-    std::uint64_t length_ = 0;
-    bool bodiless_;
-    bool forbids_length_;
-    bool known_ = false;
-};
-
-/// All pairs of an iterable. False with an exception set. Throws std::bad_alloc.
-bool add_all(ResponseFields& fields, PyObject* headers) {
-    const Ref pairs(PySequence_Fast(headers, "the headers of a response must be iterable"));
-    if (!pairs) {
-        return false;
-    }
-    // Nothing of the program runs in between, so a list does not change.
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(pairs.get()); ++i) {
-        const Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(pairs.get(), i));
-        const Ref pair(PySequence_Fast(item.get(), "a response header must be a pair of bytes"));
-        if (!pair) {
-            return false;
-        }
-        if (PySequence_Fast_GET_SIZE(pair.get()) != 2) {
-            PyErr_Format(PyExc_ValueError, "a response header is a pair of bytes, not %R",
-                         item.get());
-            return false;
-        }
-        if (!fields.add(PySequence_Fast_GET_ITEM(pair.get(), 0),
-                        PySequence_Fast_GET_ITEM(pair.get(), 1))) {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool start_response(HttpRequestObject* request, int status, PyObject* headers) {
     HttpConnectionObject* connection = request->connection;
     HttpServerObject* server = connection->server;
     codec::ByteBuffer& output = output_of(request);
     output.clear();
-    // What is to come may fail, and the response has then not begun.
-    const bool kept_alive = request->keep_alive;
-    ResponseFields fields(request, status);
     if (status == 200) {
         append(output, "HTTP/1.1 200 OK\r\n");
     } else {
         append_head(output, [&](http::HeadWriter& head) { head.status(status); });
     }
-    if (headers != nullptr && !add_all(fields, headers)) {
+    ResponseFacts facts;
+    if (!add_fields(server, output, status, headers, facts)) {
         output.clear();
-        request->keep_alive = kept_alive;
-        request->framing = Framing::unknown;
         return false;
     }
-    append(output, server->shared->fixed_fields);
-    if (!fields.has_server) {
-        append(output, server->shared->server_field);
-    }
-    if (server->sends_date && !fields.has_date) {
-        append(output, date_field(*server->shared));
+    if (server->sends_date && !facts.has_server && !facts.has_date) {
+        append(output, usual_fields(*server->shared));
+    } else {
+        append(output, server->shared->fixed_fields);
+        append(output, facts.has_server ? std::string_view() : server->shared->server_field);
+        append(output, server->sends_date && !facts.has_date ? date_field(*server->shared)
+                                                             : std::string_view());
     }
     if (request->is_head || status == 204 || status == 304) {
         request->framing = Framing::none;
+    } else if (facts.has_length) {
+        request->framing = Framing::length;
+        request->length = facts.length;
     }
     // A client that waits for 100 may or may not send its body now.
-    request->keep_alive =
-        request->keep_alive && !request->wants_continue && !server->draining && !connection->eof;
+    request->keep_alive = request->keep_alive && !facts.closes && !request->wants_continue &&
+                          !server->draining && !connection->eof;
     request->response_started = true;
     request->head_held = true;
     log_response(request, status);

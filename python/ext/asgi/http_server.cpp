@@ -58,6 +58,20 @@ bool append_fields(HttpShared& shared, PyObject* fields) {
     return true;
 }
 
+/// Makes the texts that tell the date, where its second is over.
+void renew_date(HttpShared& shared) {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    if (shared.date_second == now.tv_sec) {
+        return;
+    }
+    shared.date_field = "date: ";
+    shared.date_field += http::DateText(now.tv_sec).text();
+    shared.date_field += "\r\n";
+    shared.usual_fields = shared.fixed_fields + shared.server_field + shared.date_field;
+    shared.date_second = now.tv_sec;
+}
+
 PyObject* server_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*keywords*/) {
     return type->tp_alloc(type, 0);
 }
@@ -325,6 +339,8 @@ int server_clear(PyObject* self) {
     Py_CLEAR(server->report);
     Py_CLEAR(server->log_start);
     Py_CLEAR(server->on_refusal);
+    Py_CLEAR(server->spare_receive);
+    Py_CLEAR(server->spare_send);
     while (HttpConnectionObject* connection = server->connections.pop_front()) {
         connection->listed = false;
         --server->open_connections;
@@ -338,6 +354,7 @@ void server_dealloc(PyObject* self) {
     server_clear(self);
     if (HttpShared* shared = std::exchange(server_of(self)->shared, nullptr)) {
         shared->names.clear();
+        shared->known_fields.clear();
         delete shared;
     }
     PyTypeObject* type = Py_TYPE(self);
@@ -423,15 +440,13 @@ void FieldNames::clear() noexcept {
 }
 
 std::string_view date_field(HttpShared& shared) {
-    timespec now{};
-    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    if (shared.date_second != now.tv_sec) {
-        shared.date_field = "date: ";
-        shared.date_field += http::DateText(now.tv_sec).text();
-        shared.date_field += "\r\n";
-        shared.date_second = now.tv_sec;
-    }
+    renew_date(shared);
     return shared.date_field;
+}
+
+std::string_view usual_fields(HttpShared& shared) {
+    renew_date(shared);
+    return shared.usual_fields;
 }
 
 void report(HttpServerObject* server, const char* kind, PyObject* value) noexcept {

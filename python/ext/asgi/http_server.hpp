@@ -1,5 +1,6 @@
 #pragma once
 
+#include "asgi/known_fields.hpp"
 #include "core/loop.hpp"
 #include "core/module.hpp"
 
@@ -45,15 +46,17 @@ private:
     std::array<PyObject*, places> names_{};
 };
 
-/// What the connections of a server share, without Python objects of its own but the names.
+/// What the connections of a server share. Its Python objects are `bytes` alone.
 struct HttpShared {
     FieldNames names;
+    KnownFields known_fields;
     std::vector<http::Field> fields; ///< of the head that is parsed
     http::Limits limits;
     codec::http2::Limits http2_limits;
     std::string fixed_fields; ///< the fields of every response, each with its line end
     std::string server_field; ///< the same for those that do not name another server
     std::string date_field;   ///< "date: ...\r\n" of `date_second`
+    std::string usual_fields; ///< all three
     http::Seconds date_second = -1;
 };
 
@@ -69,6 +72,8 @@ struct HttpServerObject {
     PyObject* report;        ///< report(kind, value): writes to the log
     PyObject* log_start;     ///< log_start(scope, status), the access log; or None
     PyObject* on_refusal;    ///< on_refusal(scope, status), see `note_refusal`; or None
+    PyObject* spare_receive; ///< a builtin method without its object, untracked; or null
+    PyObject* spare_send;    ///< the same
     HttpShared* shared;
     OpenConnections connections; ///< owned
     std::size_t open_connections;
@@ -88,6 +93,9 @@ inline HttpServerObject* server_of(PyObject* object) noexcept {
 
 /// The line of the Date field, made once a second.
 [[nodiscard]] std::string_view date_field(HttpShared& shared);
+
+/// The fields that most responses get: all that `HttpShared` has a text of.
+[[nodiscard]] std::string_view usual_fields(HttpShared& shared);
 
 /// Writes to the log through the Python half. Preserves no raised exception.
 void report(HttpServerObject* server, const char* kind, PyObject* value) noexcept;

@@ -68,7 +68,7 @@ bool may_begin_tasks(const ModuleState* state, PyObject* loop) noexcept {
 
 PyObject* keywords_of_task(PyObject* loop) noexcept {
     return has_eager_tasks
-               ? Py_BuildValue("{sOsOsO}", "loop", loop, "context", Py_None, "eager_start", Py_True)
+               ? Py_BuildValue("{sOsO}", "loop", loop, "eager_start", Py_True)
                : Py_BuildValue("{sOsOsO}", "loop", loop, "context", Py_None, "name", Py_None);
 }
 
@@ -79,28 +79,44 @@ bool begins_plainly(const LoopObject* loop) noexcept {
            PyDict_GetItemWithError(state->tasks_names, state->name_task) == state->task_type;
 }
 
+#if PY_VERSION_HEX >= 0x030C0000
+
+Ref begin_task(LoopObject* loop, PyObject* keywords, PyObject* coroutine,
+               PyObject* context) noexcept {
+    const Ref arguments(PyTuple_Pack(1, coroutine));
+    if (!arguments || PyContext_Enter(context) != 0) {
+        return Ref();
+    }
+    // It copies the context that is entered.
+    Ref task(PyObject_Call(loop->state->task_type, arguments.get(), keywords));
+    Ref exception = task ? Ref() : take_exception();
+    PyContext_Exit(context);
+    if (exception) {
+        raise_exception(std::move(exception));
+    }
+    return task;
+}
+
+#else
+
 Ref begin_task(LoopObject* loop, PyObject* keywords, PyObject* coroutine,
                PyObject* context) noexcept {
     const ModuleState* state = loop->state;
     const Ref arguments(PyTuple_Pack(1, coroutine));
-    if (!arguments || PyDict_SetItem(keywords, state->name_context, context) != 0) {
-        return Ref();
-    }
-#if PY_VERSION_HEX >= 0x030C0000
-    Ref task(PyObject_Call(state->task_type, arguments.get(), keywords));
-#else
+    const Ref own_context(PyContext_Copy(context));
     const Ref name = next_name(loop);
-    if (!name || PyDict_SetItem(keywords, state->name_name, name.get()) != 0) {
+    if (!arguments || !own_context || !name ||
+        PyDict_SetItem(keywords, state->name_context, own_context.get()) != 0 ||
+        PyDict_SetItem(keywords, state->name_name, name.get()) != 0) {
         return Ref();
     }
-    loop->first_step_context = context;
+    loop->first_step_context = own_context.get();
     Ref task(PyObject_Call(state->task_type, arguments.get(), keywords));
     loop->first_step_context = nullptr;
     const Ref step(std::exchange(loop->first_step, nullptr));
-    if (task && step && !run_first_step(step.get(), context)) {
+    if (task && step && !run_first_step(step.get(), own_context.get())) {
         task = Ref();
     }
-#endif
     // The variables of a request that has ended are not kept.
     Ref exception = task ? Ref() : take_exception();
     if (PyDict_SetItem(keywords, state->name_context, Py_None) != 0) {
@@ -111,5 +127,7 @@ Ref begin_task(LoopObject* loop, PyObject* keywords, PyObject* coroutine,
     }
     return task;
 }
+
+#endif
 
 } // namespace penstock::python

@@ -23,10 +23,9 @@ PyObject* keywords_of_task(PyObject* loop) noexcept;
 /// there.
 [[nodiscard]] bool begins_plainly(const LoopObject* loop) noexcept;
 
-/// Makes a task of `coroutine`, which runs in `context`, and steps it. The caller has made the
-/// context for this task, and no other task runs. On 3.11 the task is named Request-1, Request-2
-/// and so on: to count its default names costs as much as a tenth of a request. Null with an
-/// exception set.
+/// Makes a task of `coroutine`, which runs in a copy of `context`, and steps it. The context is not
+/// entered, and no other task runs. On 3.11 the task is named Request-1, Request-2 and so on: to
+/// count its default names costs as much as a tenth of a request. Null with an exception set.
 Ref begin_task(LoopObject* loop, PyObject* keywords, PyObject* coroutine,
                PyObject* context) noexcept;
 

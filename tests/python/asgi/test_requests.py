@@ -159,6 +159,36 @@ def chunked(*parts: bytes) -> bytes:
     return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (*parts, b""))
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_repeated_head_has_its_own_body(run: Run, reads: bool) -> None:
+    """Also behind a body that the application has not read, and in one piece with others."""
+    heads = (
+        b"POST /length HTTP/1.1\r\nContent-Length: 5\r\n" + HOST + b"\r\n",
+        b"POST /chunks HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + HOST + b"\r\n",
+        b"GET /none HTTP/1.1\r\n" + HOST + b"\r\n",
+    )
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        body = await body_of(receive) if reads else b""
+        await respond(send, scope["path"].encode() + b" " + body)
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            for number, head in enumerate(head for head in heads for _ in range(3)):
+                body = b"%05d" % number
+                framed = {"l": body, "c": b"5\r\n" + body + b"\r\n0\r\nx: y\r\n\r\n"}
+                whole = head + framed.get(chr(head[6]), b"")
+                path = head.split()[1]
+                expected = path + b" " + (body if reads and path != b"/none" else b"")
+                client.writer.write(whole * 2 + whole[: len(head) + 2])
+                for times in range(3):
+                    assert (await client.response())[::2] == (200, expected)
+                    if times == 1:
+                        client.writer.write(whole[len(head) + 2 :])
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     "request_bytes",
     [

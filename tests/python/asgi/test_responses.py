@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from .http2_client import until
 from .support import CLOSE, HOST, ask, connected, conversation, hello, respond, serving
 
 Run = Callable[..., Any]
@@ -283,5 +286,36 @@ def test_a_background_task_delays_no_request(run: Run) -> None:
                 assert (await client.response())[2] == b"done"
             assert len(server.native.tasks) == 1
             go.set()
+
+    run(main())
+
+
+def test_the_methods_of_a_request_are_not_those_of_the_next(run: Run) -> None:
+    """An application may keep them. If it does not, they go with the request."""
+    kept: list[Any] = []
+    gone: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/keep":
+            kept.append((receive, send))
+        else:
+            gone.append(weakref.ref(send))
+        if scope["path"] == "/use":
+            for old_receive, old_send in kept:
+                assert await old_receive() == {"type": "http.disconnect"}
+                with pytest.raises(RuntimeError, match="already completed"):
+                    await old_send(BODY)
+        await respond(send, scope["path"].encode())
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            for path in (b"/", b"/keep", b"/", b"/keep", b"/use", b"/"):
+                client.writer.write(b"GET " + path + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+                assert (await client.response())[2] == path
+            # On other loops a task ends behind its response.
+            await until(lambda: not server.native.tasks)
+            assert len({id(method) for pair in kept for method in pair}) == 4
+            gc.collect()
+            assert [reference() for reference in gone] == [None] * 4
 
     run(main())
