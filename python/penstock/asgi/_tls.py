@@ -27,12 +27,24 @@ def tls_extension(connection: Any) -> dict[str, Any]:
     certificate = connection.getpeercert(True)
     return {
         "server_cert": None,
-        "client_cert_chain": [] if certificate is None else [ssl.DER_cert_to_PEM_cert(certificate)],
+        "client_cert_chain": [ssl.DER_cert_to_PEM_cert(each) for each in _chain(connection)],
         "client_cert_name": None if certificate is None else _name(connection.getpeercert()),
         "client_cert_error": None,
         "tls_version": _VERSIONS.get(connection.version()),
         "cipher_suite": _suite(connection),
     }
+
+
+def _chain(connection: Any) -> list[bytes]:
+    """Return the client's certificate, and behind it those that the client has sent with it.
+
+    CPython before 3.13 does not tell the latter, and a resumed session does not have them.
+    """
+    certificate = connection.getpeercert(True)
+    if certificate is None:
+        return []
+    sent: list[bytes] = getattr(connection, "get_unverified_chain", list)()
+    return sent or [certificate]
 
 
 def _suite(connection: Any) -> int | None:
