@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,35 @@ def test_every_python_name_can_be_imported(page: Path) -> None:
 @pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.stem)
 def test_the_named_methods_are_public(page: Path) -> None:
     assert [name for name in names(page) if re.search(r"\._", name)] == []
+
+
+def long_options(groups: Iterable[Iterable[str] | None]) -> set[str]:
+    return {name for group in groups for name in group or () if name.startswith("--")}
+
+
+def options_of(server: str) -> set[str]:
+    """The options of an installed server's command."""
+    if server == "gunicorn":
+        settings = pytest.importorskip("gunicorn.config").KNOWN_SETTINGS
+        return long_options(setting.cli for setting in settings)
+    module = pytest.importorskip("granian.cli" if server == "granian" else "uvicorn.main")
+    command = module.cli if server == "granian" else module.main
+    return long_options((*each.opts, *each.secondary_opts) for each in command.params)
+
+
+@pytest.mark.parametrize("server", ["uvicorn", "gunicorn", "granian"])
+def test_every_option_of_a_server_is_in_its_table(server: str) -> None:
+    text = (ROOT / "docs/migrate" / f"{server}.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(--[a-z0-9_-]+)(\*?)", text)
+    whole = {name for name, star in named if not star}
+    beginnings = tuple(name for name, star in named if star)
+    # `--no-x` is in the table with `--x`.
+    missing = {
+        name
+        for name in options_of(server) - whole
+        if not name.startswith(beginnings) and name.replace("--no-", "--", 1) not in whole
+    }
+    assert missing == set()
 
 
 @pytest.mark.parametrize("page", CPP, ids=lambda page: page.stem)

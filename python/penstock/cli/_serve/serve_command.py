@@ -48,7 +48,8 @@ def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
                 each.listen(options.backlog)
                 each.set_inheritable(True)
             place = place_of(options, sockets)
-            log.info("Serving on %s (Press CTRL+C to quit)", place)
+            by = " and reloading" if options.reload else f" with {options.workers} workers"
+            log.info("Serving on %s%s (Press CTRL+C to quit)", place, by)
             changed = ChangedFiles(options) if options.reload else lambda: False
             ended_by = Supervisor(options, sockets, log, changed, shared).run()
             if ended_by is None:
