@@ -94,8 +94,8 @@ private:
     bool forbids_length_;
 };
 
-/// All pairs of an iterable. `plain` is whether none of them has run code of the program. False with
-/// an exception set. Throws `std::bad_alloc`.
+/// All pairs of an iterable. `plain` is whether none of them has run code of the program. False
+/// with an exception set. Throws `std::bad_alloc`.
 bool add_all(FieldsWriter& fields, PyObject* headers, bool& plain) {
     const Ref pairs(PySequence_Fast(headers, "the headers of a response must be iterable"));
     if (!pairs) {
