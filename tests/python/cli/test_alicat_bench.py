@@ -14,8 +14,8 @@ import pytest
 
 from penstock.alicat import Commands
 from penstock.cli import main
-from penstock.cli._alicat.catalogue_command import command_names
-from penstock.cli._alicat.remedies import REMEDIES, in_own_words
+from penstock.cli._alicat.bench_actions import command_names
+from penstock.cli._alicat.running import REMEDIES, in_own_words
 
 ROOT = Path(__file__).parents[3]
 BAUD = "115200"
