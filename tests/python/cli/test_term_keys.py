@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli._serial.term_keys import HELP, Action, KeyReader, LineEnd
-from penstock.cli._serial.term_view import View
+from penstock.cli._serial.term_command import HELP, Action, KeyReader, LineEnd, View
 
 
 @given(st.binary(), st.sampled_from(LineEnd), st.integers(0, 50))

@@ -93,6 +93,6 @@ def _salvage(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
 
 def _tail(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from penstock.cli._log.tail import tail_log
+    from penstock.cli._log.inspection import tail_log
 
     return tail_log(options, interrupts)

@@ -1,10 +1,11 @@
-"""``penstock log check`` and ``penstock log salvage``."""
+"""``penstock log check``, ``salvage`` and ``tail``."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import json
+from collections import deque
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -13,10 +14,11 @@ import anyio
 
 import penstock
 from penstock import files
-from penstock.cli._errors import CommandError, ExitCode, explain_os_error, one_line
+from penstock.cli._errors import CommandError, ExitCode, explain_os_error, harmless, one_line
 from penstock.cli._interrupts import Interrupts
 
-__all__ = ["check_logs", "readable", "run_interruptibly", "salvage_log"]
+__all__ = ["check_logs", "salvage_log", "tail_log"]
+
 
 T = TypeVar("T")
 
@@ -92,3 +94,36 @@ def _print_report(report: files.LogReport, as_json: bool, *, copied_to: str | No
         print(f"  {gap}")
     if copied_to is not None:
         print(f"  copied {report.records} records to {copied_to}")
+
+
+# ``penstock log tail``.
+
+
+def tail_log(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    """Print the last records, and those that follow, as ``options`` say."""
+    with readable(options.file):
+        run_interruptibly(_tail(options), interrupts)
+    return ExitCode.OK
+
+
+async def _tail(options: argparse.Namespace) -> None:
+    count = 0
+    last: deque[bytes] = deque(maxlen=options.lines)
+    async for record in files.read_log(options.file):
+        last.append(record)
+        count += 1
+    for record in last:
+        print(_as_text(record, options), flush=options.follow)
+    if options.follow:
+        number = 0
+        async for record in files.follow_log(options.file):
+            number += 1
+            if number > count:
+                print(_as_text(record, options), flush=True)
+
+
+def _as_text(record: bytes, options: argparse.Namespace) -> str:
+    if options.hex:
+        return record.hex(" ")
+    text = record.decode("utf-8", "backslashreplace")
+    return json.dumps(text) if options.json else harmless(text)
