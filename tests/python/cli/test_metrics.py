@@ -18,8 +18,7 @@ import pytest
 
 from penstock.cli import main
 from penstock.cli._metrics_endpoint import MetricsEndpoint
-from penstock.cli._serve.metrics.memory import SharedCounters
-from penstock.cli._serve.metrics.page import metrics_page
+from penstock.cli._serve.metrics import SharedCounters, metrics_page
 from penstock.record import (
     AcquisitionSummary,
     ColumnBuffer,

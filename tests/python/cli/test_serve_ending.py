@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 
 from penstock.cli._serve import supervisor
-from penstock.cli._serve.metrics.memory import SharedCounters
-from penstock.cli._serve.metrics.page import metrics_page
+from penstock.cli._serve.metrics import SharedCounters, metrics_page
 from tests.python.conftest import CORE_MISSING
 
 from .test_serve import PACKAGE, ask, folder, read_until, serving, wait_for  # noqa: F401

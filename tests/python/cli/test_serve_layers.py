@@ -25,12 +25,11 @@ import pytest
 from penstock.asgi import serve
 from penstock.cli import main
 from penstock.cli._metrics_endpoint import MetricsEndpoint, check_address
-from penstock.cli._serve import access_log
-from penstock.cli._serve.access_log import AccessBlocks
-from penstock.cli._serve.limits import ProcessLimits, resident_memory
-from penstock.cli._serve.metrics.memory import SharedCounters
-from penstock.cli._serve.metrics.page import metrics_page
-from penstock.cli._serve.observed import Observed
+from penstock.cli._serve import logs
+from penstock.cli._serve.application import Observed
+from penstock.cli._serve.logs import AccessBlocks
+from penstock.cli._serve.metrics import SharedCounters, metrics_page
+from penstock.cli._serve.running import ProcessLimits, resident_memory
 from tests.python.asgi.http2_client import (
     END_HEADERS,
     HEADERS,
@@ -335,7 +334,7 @@ def test_lines_of_the_access_log_are_written_in_blocks(
 
 def test_a_reader_of_the_access_log_that_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two writers into one pipe: lines stay whole, and what is lost is told."""
-    monkeypatch.setattr(access_log, "_MOST_BYTES", 100_000)
+    monkeypatch.setattr(logs, "_MOST_BYTES", 100_000)
     reader, writer = os.pipe()
     blocks = [AccessBlocks(writer, f"{name} ", False) for name in "ab"]
     for each in blocks:
@@ -360,15 +359,15 @@ def test_a_reader_of_the_access_log_that_stops(monkeypatch: pytest.MonkeyPatch) 
 def test_a_full_pipe_does_not_spoil_the_end_of_the_process() -> None:
     program = """
 import asyncio
-from penstock.cli._serve import access_log
-access_log._END_SECONDS = 0.1
+from penstock.cli._serve import logs
+logs._END_SECONDS = 0.1
 
 async def log():
     for _ in range(1000):
         blocks.log_json(scope, 200, 0.5)
 
 scope = {"method": "GET", "path": "/" * 100, "query_string": b"", "http_version": "1.1"}
-blocks = access_log.AccessBlocks(1, "", False, as_json=True)
+blocks = logs.AccessBlocks(1, "", False, as_json=True)
 asyncio.run(log())
 blocks.close()
 """

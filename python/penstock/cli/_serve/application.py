@@ -1,16 +1,23 @@
-"""Finding the application, and the environment that it is imported in."""
+"""The application: finding it, and what stands around it."""
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import logging
 import os
 import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock.asgi import Application, Message, Receive, Scope, Send, as_asgi3, is_disconnect
 from penstock.cli._errors import CommandError, ExitCode, one_line
+from penstock.cli._serve.logs import AccessBlocks, Loggers, json_line, line_prefix
+from penstock.cli._serve.metrics import Counters
 
-__all__ = ["import_application", "read_env_file"]
+__all__ = ["Layers", "Observed", "built_application", "read_env_file"]
 
 
 def import_application(name: str, *, factory: bool, folder: str) -> Any:
@@ -86,3 +93,169 @@ def read_env_file(path: str) -> dict[str, str]:
             value = value.partition(" #")[0].rstrip()
         values[name.strip()] = value
     return values
+
+
+# What stands around the application: static files, compression, metrics, the log as JSON.
+
+
+def built_application(options: argparse.Namespace) -> Application:
+    """Return the application that the options name, with static files and compression.
+
+    Raises:
+        CommandError: If it cannot be imported, or a folder of files is not there (exit code
+            CONFIG).
+    """
+    app = as_asgi3(
+        import_application(options.app, factory=options.factory, folder=options.app_dir),
+        options.interface,
+        threads=options.wsgi_threads,
+        multiprocess=options.workers > 1,
+    )
+    for prefix, folder in reversed(options.static):
+        from penstock.asgi import StaticFiles
+
+        try:
+            app = StaticFiles(app, prefix, folder)
+        except (OSError, ValueError) as error:
+            raise CommandError(
+                f"--static {prefix}={folder} cannot be served: {one_line(error)}", ExitCode.CONFIG
+            ) from error
+    if options.compress:
+        from penstock.asgi import Compressed
+
+        app = Compressed(app)
+    return app
+
+
+class Layers:
+    """The application of a process with all that observes it.
+
+    Attributes:
+        app: What is served.
+        access_log: The server's option of this name.
+        on_refusal: The server's option of this name.
+    """
+
+    def __init__(
+        self, options: argparse.Namespace, loggers: Loggers, counters: Counters | None
+    ) -> None:
+        self.app = built_application(options)
+        self.access_log: bool | Callable[[Scope, int], object] = False
+        self._blocks: AccessBlocks | None = None
+        self._observed: Observed | None = None
+        observers: list[Callable[[Scope, int, float], object]] = []
+        if options.access_log and loggers.access.isEnabledFor(logging.INFO):
+            as_json = options.access_log_format == "json"
+            output = _descriptor_of_stdout() if loggers.own_access else None
+            if output is not None:
+                prefix = line_prefix("INFO", loggers.colours)
+                self._blocks = AccessBlocks(output, prefix, loggers.colours, as_json=as_json)
+            if as_json:
+                observers.append(self._blocks.log_json if self._blocks else _json_to(loggers))
+            else:
+                self.access_log = self._blocks.log_start if self._blocks else True
+        if counters is not None:
+            observers.append(lambda scope, status, seconds: counters.count(status, seconds))
+        self.on_refusal: Callable[[Scope, int], object] | None = None
+        if observers:
+            self.app = self._observed = Observed(self.app, observers)
+            self.on_refusal = self._observed.note_refusal
+
+    @property
+    def in_progress(self) -> int:
+        """The number of requests whose response is not complete, if they are observed."""
+        return self._observed.in_progress if self._observed is not None else 0
+
+    def close(self) -> None:
+        """Write the rest of the access log."""
+        if self._blocks is not None:
+            self._blocks.close()
+
+
+def _json_to(loggers: Loggers) -> Callable[[Scope, int, float], Any]:
+    def log(scope: Scope, status: int, seconds: float) -> None:
+        loggers.access.info("%s", json_line(scope, status, seconds))
+
+    return log
+
+
+def _descriptor_of_stdout() -> int | None:
+    """The descriptor; None if there is none, as where a program replaces ``sys.stdout``."""
+    try:
+        return None if sys.stdout is None else sys.stdout.fileno()
+    except (OSError, ValueError):
+        return None
+
+
+# An application around another one, which tells of each response and its duration.
+
+CLIENT_HAS_GONE = 499
+"""The status of a response that nobody waits for any more; nginx's."""
+
+Observer = Callable[[Scope, int, float], object]
+
+
+class Observed:
+    """Calls `observers` with the scope, the status and the seconds of each response.
+
+    Args:
+        app: The other application.
+        observers: Called when the application has ended. The status is 500 if it has ended before
+            a response, as the server then answers, that of the server's own answer where the body
+            of the request has failed (400, 408), and 499 if the client has gone before.
+    """
+
+    def __init__(self, app: Application, observers: Sequence[Observer]) -> None:
+        self._app = app
+        self._observers = observers
+        # By the identity of the scope: what the server has answered in the application's place.
+        self._running: dict[int, int] = {}
+
+    @property
+    def in_progress(self) -> int:
+        """The number of requests whose application has not ended."""
+        return len(self._running)
+
+    def note_refusal(self, scope: Scope, status: int) -> None:
+        """Tell the observers of a response of the server itself.
+
+        Of a request whose application runs they are told when that has ended.
+        """
+        if id(scope) in self._running:
+            self._running[id(scope)] = status
+            return
+        for observer in self._observers:
+            observer(scope, status, 0.0)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> Any:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        status = 0
+        without_response = 500
+
+        async def note_disconnect() -> Message:
+            nonlocal without_response
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                without_response = CLIENT_HAS_GONE
+            return message
+
+        def note_status(message: Message) -> Any:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            return send(message)
+
+        began = time.perf_counter()
+        self._running[id(scope)] = 0
+        try:
+            return await self._app(scope, note_disconnect, note_status)
+        except BaseException as error:
+            if is_disconnect(error):
+                without_response = CLIENT_HAS_GONE
+            raise
+        finally:
+            status = self._running.pop(id(scope)) or status or without_response
+            seconds = time.perf_counter() - began
+            for observer in self._observers:
+                observer(scope, status, seconds)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
+import socket
+import stat
+from collections.abc import Sequence
 from functools import partial
 
-from penstock.cli._errors import ExitCode
+from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._metrics_endpoint import MetricsEndpoint
-from penstock.cli._serve.application import read_env_file
+from penstock.cli._serve.application import built_application, read_env_file
 from penstock.cli._serve.changes import ChangedFiles
-from penstock.cli._serve.checking import check
-from penstock.cli._serve.logs import set_up_logs
-from penstock.cli._serve.metrics.memory import SharedCounters
-from penstock.cli._serve.metrics.page import metrics_page
-from penstock.cli._serve.running import run_process
-from penstock.cli._serve.sockets import bound_sockets, place_of, remove_socket_file
+from penstock.cli._serve.logs import Loggers, set_up_logs
+from penstock.cli._serve.metrics import SharedCounters, metrics_page
+from penstock.cli._serve.running import run_process, server_arguments
 from penstock.cli._serve.supervisor import Supervisor
 
 __all__ = ["run_serve"]
@@ -65,3 +66,104 @@ def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
         for each in sockets:
             each.close()
     return ExitCode.TERMINATED if ended_by == signal.SIGTERM else ExitCode.OK
+
+
+# The listening sockets, made before any worker, so that all of them share each.
+
+
+def bound_sockets(options: argparse.Namespace) -> list[socket.socket]:
+    """Return sockets for the place that the options name, bound and not listening yet.
+
+    Raises:
+        CommandError: If they cannot be had (exit code CONFIG, as for a start-up that fails).
+    """
+    try:
+        if options.fd is not None:
+            return [socket.socket(fileno=os.dup(options.fd))]
+        if options.uds is not None:
+            return [_bound_to_path(options.uds)]
+        return _bound_to_port(options.host, options.port)
+    except OSError as error:
+        raise CommandError(
+            f"cannot listen on {place_of(options)}: {error.strerror or one_line(error)}; choose "
+            "another place with --host, --port or --uds",
+            ExitCode.CONFIG,
+        ) from error
+
+
+def place_of(options: argparse.Namespace, sockets: Sequence[socket.socket] = ()) -> str:
+    """Return where the server listens, as a URL where that has one."""
+    if options.fd is not None:
+        return f"descriptor {options.fd}"
+    if options.uds is not None:
+        return f"unix:{options.uds}"
+    port = sockets[0].getsockname()[1] if sockets else options.port
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return f"{'https' if options.ssl_certfile else 'http'}://{host}:{port}"
+
+
+def remove_socket_file(options: argparse.Namespace) -> None:
+    """Remove the file of a Unix socket at the end."""
+    if options.uds is not None:
+        with contextlib.suppress(OSError):
+            os.unlink(options.uds)
+
+
+def _bound_to_path(path: str) -> socket.socket:
+    mode = 0o666
+    with contextlib.suppress(FileNotFoundError):
+        existing = os.stat(path)
+        if stat.S_ISSOCK(existing.st_mode):
+            # Of a server that was killed: whoever has set its mode has meant it.
+            mode = stat.S_IMODE(existing.st_mode)
+            os.unlink(path)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.bind(path)
+        os.chmod(path, mode)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _bound_to_port(host: str, port: int) -> list[socket.socket]:
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            made = socket.socket(family, kind, protocol)
+            sockets.append(made)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            made.bind((address[0], port, *address[2:]))
+            port = made.getsockname()[1]  # port 0: the others get the same one
+    except BaseException:
+        for each in sockets:
+            each.close()
+        raise
+    return sockets
+
+
+# ``penstock serve --check``: whether it would start, without listening.
+
+
+def check(options: argparse.Namespace, loggers: Loggers) -> int:
+    """Import the application and look at the options. The lifespan is not run.
+
+    Raises:
+        CommandError: If it would not start (exit code CONFIG).
+    """
+    from penstock.asgi import ServerOptions
+
+    built_application(options)
+    arguments = server_arguments(options, loggers)
+    for name in ("ssl", "backlog"):
+        del arguments[name]
+    try:
+        ServerOptions(**arguments)
+    except ValueError as error:
+        raise CommandError(one_line(error), ExitCode.CONFIG) from error
+    print(f"{options.app} can be served")
+    return ExitCode.OK

@@ -10,7 +10,7 @@ import sys
 
 from penstock.cli._errors import CommandError
 from penstock.cli._serve.logs import set_up_logs
-from penstock.cli._serve.metrics.memory import SharedCounters
+from penstock.cli._serve.metrics import SharedCounters
 from penstock.cli._serve.running import run_process
 from penstock.cli._serve.worker_process import options_of_worker
 

@@ -1,4 +1,4 @@
-"""Counters of all workers in shared memory, a place for each worker."""
+"""The metrics of penstock serve: counters of all workers in shared memory, and their page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import mmap
 import os
 from collections.abc import Iterator
 
-__all__ = ["BOUNDS", "Counters", "SharedCounters"]
+__all__ = ["Counters", "SharedCounters", "metrics_page"]
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the histogram of durations, in seconds."""
@@ -119,3 +119,53 @@ class SharedCounters:
 
 def _mapped(descriptor: int) -> memoryview[float]:
     return memoryview(mmap.mmap(descriptor, os.fstat(descriptor).st_size)).cast("d")
+
+
+# The metrics as Prometheus reads them: its text format, version 0.0.4.
+
+
+def metrics_page(shared: SharedCounters) -> str:
+    """Return the page: sums over all workers, and the gauges of each worker that is alive."""
+    statuses: dict[int, float] = {}
+    durations = [0.0] * (len(BOUNDS) + 1)
+    seconds = 0.0
+    alive = []
+    for number, counters in shared.used():
+        for status, count in counters.statuses():
+            statuses[status] = statuses.get(status, 0.0) + count
+        durations = [a + b for a, b in zip(durations, counters.durations(), strict=True)]
+        seconds += counters.seconds()
+        if counters.gauge("alive"):
+            alive.append((number, counters))
+    lines = _head("requests_total", "counter", "Responses by their status.")
+    lines += [
+        f'penstock_requests_total{{status="{status}"}} {count:.0f}'
+        for status, count in sorted(statuses.items())
+    ]
+    lines += _head(
+        "request_duration_seconds", "histogram", "Time from a request's head to its response's end."
+    )
+    total = 0.0
+    for bound, count in zip((*map(str, BOUNDS), "+Inf"), durations, strict=True):
+        total += count
+        lines.append(f'penstock_request_duration_seconds_bucket{{le="{bound}"}} {total:.0f}')
+    lines.append(f"penstock_request_duration_seconds_sum {seconds!r}")
+    lines.append(f"penstock_request_duration_seconds_count {total:.0f}")
+    lines += _head("workers", "gauge", "Processes that serve.")
+    lines.append(f"penstock_workers {len(alive)}")
+    for name, gauge, text in (
+        ("requests_in_progress", "in_progress", "Requests whose response is not complete."),
+        ("connections", "connections", "Open connections."),
+        ("loop_lag_seconds", "loop_lag", "How late the loop has run a timer of a half second."),
+        ("resident_memory_bytes", "memory", "Memory of the process."),
+        ("start_time_seconds", "started", "When the process began, since 1970."),
+    ):
+        lines += _head(name, "gauge", text)
+        for number, counters in alive:
+            labels = f'worker="{number}",pid="{counters.gauge("pid"):.0f}"'
+            lines.append(f"penstock_{name}{{{labels}}} {counters.gauge(gauge)!r}")
+    return "\n".join(lines) + "\n"
+
+
+def _head(name: str, kind: str, text: str) -> list[str]:
+    return [f"# HELP penstock_{name} {text}", f"# TYPE penstock_{name} {kind}"]
