@@ -12,10 +12,9 @@ import pytest
 
 from penstock.cli._errors import CommandError, ExitCode
 from penstock.cli._recording import network_sinks
-from penstock.cli._recording.config import parse_config
+from penstock.cli._recording.config import parse_config, sink_of_option
 from penstock.cli._recording.network_sinks import NetworkSinks
 from penstock.cli._recording.plan import SinkPlan
-from penstock.cli._recording.sink_tables import sink_of_option
 from tests.python.integration.influx import InfluxServer, influx_server
 
 DEVICE = '[[device]]\nname = "fuel"\nport = "{}"\nbaudrate = 115200\ntimeout = 10\n'

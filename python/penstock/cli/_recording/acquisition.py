@@ -29,8 +29,7 @@ from penstock.cli._errors import (
 )
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._metrics_endpoint import MetricsEndpoint
-from penstock.cli._recording.alarm_states import AlarmStates
-from penstock.cli._recording.alarms import Alarms
+from penstock.cli._recording.alarms import Alarms, AlarmStates
 from penstock.cli._recording.display import Display, show, tell
 from penstock.cli._recording.instruments import controller_of
 from penstock.cli._recording.joining import Joining

@@ -17,7 +17,7 @@ from pathlib import Path
 from penstock.cli._alicat.modbus_families import MODBUS_FAMILIES
 from penstock.cli._dashboard.layout_tables import chart_layouts
 from penstock.cli._dashboard.plan import ChartLayout
-from penstock.cli._errors import one_line
+from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._limits import LimitPlan
 from penstock.cli._recording.plan import (
     DEFAULT_FORMATS,
@@ -29,10 +29,9 @@ from penstock.cli._recording.plan import (
     SetpointStep,
     SinkPlan,
 )
-from penstock.cli._recording.sink_tables import sink_plan
 from penstock.cli._toml_table import Table, refuse_config
 
-__all__ = ["RunConfig", "load_config", "parse_config"]
+__all__ = ["RunConfig", "load_config", "parse_config", "sink_of_option"]
 
 _MAX_BYTES = 1 << 20
 _MAX_RATE_HZ = 1000.0
@@ -349,3 +348,68 @@ def _refuse_conflicts(file: str, devices: Sequence[DevicePlan]) -> None:
 
 def _protocol_of(device: DevicePlan) -> str:
     return "ascii" if device.modbus is None else f"modbus-{device.modbus.framing}"
+
+
+# The servers of a run: the ``[[sink]]`` tables of its file, and ``--to`` of the command line.
+
+_INFLUX = ("measurement", "events", "token_file", "ca_file", "spool")
+_MQTT = ("password_file", "ca_file", "spool")
+_NATS = ("stream", "token_file", "ca_file", "spool")
+_POSTGRES = ("table", "spool")
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "influx": _INFLUX,
+    "influxs": _INFLUX,
+    "mqtt": _MQTT,
+    "mqtts": _MQTT,
+    "sparkplug": _MQTT,
+    "sparkplugs": _MQTT,
+    "nats": _NATS,
+    "natss": _NATS,
+    "postgresql": _POSTGRES,
+    "postgres": _POSTGRES,
+}
+_EXAMPLE = '"influx://lab-server:8086/lab"'
+
+
+def sink_plan(table: Table) -> SinkPlan:
+    """The plan of a ``[[sink]]`` table."""
+    url = table.text("url", f"the address of a server, such as {_EXAMPLE}")
+    scheme = url.partition("://")[0].lower()
+    if scheme not in _OPTIONS:
+        raise CommandError(
+            f"{table.file}: {table.label}: the url is of no known kind; {_known()}", ExitCode.CONFIG
+        )
+    table.refuse_unknown(("url", *_OPTIONS[scheme]))
+    options = {
+        name: table.text(name, "a name") for name in _OPTIONS[scheme] if name in table.entries
+    }
+    plan = SinkPlan(url, options)
+    if (wrong := _wrong(plan)) is not None:
+        # Without the value: it may hold a password.
+        raise CommandError(f"{table.file}: {table.label}: {wrong}", ExitCode.CONFIG)
+    return plan
+
+
+def sink_of_option(url: str) -> SinkPlan:
+    """The plan of ``--to URL``."""
+    plan = SinkPlan(url)
+    if url.partition("://")[0].lower() not in _OPTIONS:
+        raise CommandError(f"--to has a URL of no known kind; {_known()}", ExitCode.USAGE)
+    if (wrong := _wrong(plan)) is not None:
+        raise CommandError(f"--to: {wrong}", ExitCode.USAGE)
+    return plan
+
+
+def _wrong(plan: SinkPlan) -> str | None:
+    """Why there can be no sink of this plan."""
+    from penstock.record.sink_choice import check_url
+
+    try:
+        check_url(plan.url)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _known() -> str:
+    return f"write one of {', '.join(f'{scheme}://' for scheme in _OPTIONS)}, such as {_EXAMPLE}"

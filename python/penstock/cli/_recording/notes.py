@@ -24,7 +24,7 @@ import anyio
 
 from penstock._plain_task_group import plain_task_group
 from penstock.cli._errors import one_line
-from penstock.cli._recording.alarm_states import AlarmStates
+from penstock.cli._recording.alarms import AlarmStates
 from penstock.cli._recording.control_socket import SOCKET_NAME, listening_in
 from penstock.record import RecordError, Recording
 

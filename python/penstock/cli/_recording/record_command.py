@@ -10,11 +10,10 @@ from penstock.cli._dashboard.plan import dash_plan, with_layout
 from penstock.cli._errors import CommandError, ExitCode
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._keys import signing_key
-from penstock.cli._recording.config import load_config
+from penstock.cli._recording.config import load_config, sink_of_option
 from penstock.cli._recording.output import default_folder
 from penstock.cli._recording.plan import DevicePlan, RunPlan
 from penstock.cli._recording.plan_run import check_parts, run_plan
-from penstock.cli._recording.sink_tables import sink_of_option
 
 __all__ = ["run_record"]
 
