@@ -334,7 +334,7 @@ def _send(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
 
 def _alarm(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from penstock.cli._recording.alarm_command import run_alarm
+    from penstock.cli._recording.note_command import run_alarm
 
     return run_alarm(options, interrupts)
 
