@@ -14,15 +14,16 @@ import anyio.lowlevel
 import pytest
 
 from penstock.cli._recording.display import (
+    KEPT,
     LineDisplay,
+    ProgressTable,
     TableDisplay,
+    number_text,
     open_display,
     progress_line,
     show,
 )
-from penstock.cli._recording.number_text import number_text
 from penstock.cli._recording.progress import Progress
-from penstock.cli._recording.progress_table import KEPT, ProgressTable
 
 
 def table_text(progress: Progress, width: int = 120) -> str:

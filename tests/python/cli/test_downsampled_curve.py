@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli._recording.downsampled_curve import DownsampledCurve
+from penstock.cli._recording.progress import DownsampledCurve
 
 _polls = st.lists(st.none() | st.floats(-1e6, 1e6), min_size=1, max_size=400)
 
