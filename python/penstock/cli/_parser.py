@@ -328,7 +328,7 @@ def _note(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
 
 def _send(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from penstock.cli._recording.send_command import run_send
+    from penstock.cli._recording.network_sinks import run_send
 
     return run_send(options, interrupts)
 

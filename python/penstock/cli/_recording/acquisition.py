@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,25 +21,17 @@ import anyio
 from penstock._plain_task_group import plain_task_group
 from penstock.alicat import AlicatError, AlicatManager, ErrorPolicy
 from penstock.cli._dashboard.page import beside_recording, opened_listener
-from penstock.cli._errors import (
-    CommandError,
-    ExitCode,
-    already_exists,
-    one_line,
-)
+from penstock.cli._errors import CommandError, ExitCode, already_exists, one_line
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._metrics_endpoint import MetricsEndpoint
 from penstock.cli._recording.alarms import Alarms, AlarmStates
 from penstock.cli._recording.display import Display, show, tell
-from penstock.cli._recording.instruments import controller_of
-from penstock.cli._recording.joining import Joining
-from penstock.cli._recording.live_metrics import LiveMetrics
+from penstock.cli._recording.instruments import Joining, controller_of
 from penstock.cli._recording.network_sinks import NetworkSinks
 from penstock.cli._recording.notes import take_notes
 from penstock.cli._recording.output import make_folder, remove_if_empty, written_files
 from penstock.cli._recording.plan import DevicePlan, RunPlan
 from penstock.cli._recording.progress import Progress
-from penstock.cli._recording.reopening import Reopening
 from penstock.cli._recording.safe_states import SafeStates
 from penstock.cli._recording.watched_source import WatchedSource
 from penstock.cli._service_manager import ServiceManager
@@ -54,16 +46,18 @@ from penstock.record import (
     SigningKey,
     Sink,
     SinkExistsError,
+    SinkWriteError,
     SqliteSink,
     pipe,
     record,
 )
+from penstock.record.metrics_text import LastValues, recording_metrics
 from penstock.record.sink import PathSink, describe_sink
+
+__all__ = ["acquire"]
 
 if TYPE_CHECKING:
     from penstock.dash import BoardSink
-
-__all__ = ["Outcome", "acquire"]
 
 _SHOWN_EVERY_S = 0.2
 """How long rows wait for the dashboard. Files gather them further, in their own loss window."""
@@ -413,3 +407,61 @@ def _explain(error: RecordError, path: Path) -> CommandError:
     for note in getattr(error, "__notes__", ()):
         failure.add_note(note)
     return failure
+
+
+# What ``--metrics`` tells of a run.
+
+
+class LiveMetrics:
+    """The page of a run: empty until it records.
+
+    Attributes:
+        last: the sink that gets the rows.
+    """
+
+    def __init__(self) -> None:
+        self.last = LastValues()
+        self._run: tuple[AcquisitionSummary, NetworkSinks] | None = None
+
+    def attach(self, summary: AcquisitionSummary, network: NetworkSinks) -> None:
+        """Tell of a recording from now on."""
+        self._run = summary, network
+
+    def page(self) -> str:
+        """The page, for any thread."""
+        if self._run is None:
+            return ""
+        summary, network = self._run
+        return recording_metrics(summary, self.last, network.sinks)
+
+
+# The file of a run that could not be written, opened again.
+
+
+class Reopening:
+    """Makes the sink that continues the file of a failed one. Calls come from a worker thread.
+
+    A file that is not there is made anew only on the file system that it was on: below a disk that
+    is not mounted lies an empty folder, and rows in it would be hidden once the disk is back.
+    """
+
+    def __init__(self, sink: PathSink, make: Callable[[Path], PathSink]) -> None:
+        self.made: list[PathSink] = []
+        """The sinks so far."""
+        self._path = sink.path
+        self._make = make
+        self._device: int | None = None
+        with suppress(OSError):
+            self._device = os.stat(sink.path.parent).st_dev
+
+    def __call__(self) -> PathSink:
+        path = self._path
+        there = path.exists() or path.with_name(f"{path.name}.parts").exists()
+        if not there and os.stat(path.parent).st_dev != self._device:
+            raise SinkWriteError(
+                f"{path} is not there, and {path.parent} is on another file system than before: "
+                "mount the disk that it is on"
+            )
+        made = self._make(path)
+        self.made.append(made)
+        return made

@@ -12,7 +12,7 @@ from penstock.cli._errors import CommandError, ExitCode
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._keys import signing_key
 from penstock.cli._recording.config import load_config, sink_of_option
-from penstock.cli._recording.joining import Joining
+from penstock.cli._recording.instruments import Joining
 from penstock.cli._recording.network_sinks import NetworkSinks
 from penstock.cli._recording.output import check_output, default_folder
 from penstock.cli._recording.plan import DevicePlan, RunPlan

@@ -16,8 +16,7 @@ from penstock.alicat import AlicatError, AlicatManager
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.config import load_config
-from penstock.cli._recording.instruments import open_instrument
-from penstock.cli._recording.joining import groups_by_port
+from penstock.cli._recording.instruments import groups_by_port, open_instrument
 from penstock.cli._recording.plan import DevicePlan
 from penstock.cli._recording.plan_run import check_native_loop
 from penstock.cli._recording.safe_states import bring_to_safe_state

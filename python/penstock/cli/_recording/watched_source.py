@@ -1,7 +1,7 @@
 """A recorder's source that also updates the live table with each answer.
 
 It has all instruments of the plan from the beginning. One that has not answered yet fails, without
-a question on its bus, until :mod:`penstock.cli._recording.joining` has opened it.
+a question on its bus, until :mod:`penstock.cli._recording.instruments` has opened it.
 
 The recorder passes batches on at the speed of the disk, but a live table needs the newest value. So
 the values are taken where the answers arrive, and the counts where the rows are counted.
@@ -16,8 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from penstock.alicat import AlicatManager, DeviceResult, EventStream, FieldSchema, Reading
 from penstock.cli._errors import one_line
 from penstock.cli._recording.alarms import Alarms
-from penstock.cli._recording.instruments import AbsentError
-from penstock.cli._recording.joining import groups_by_port
+from penstock.cli._recording.instruments import AbsentError, groups_by_port
 from penstock.cli._recording.progress import DeviceProgress, Progress
 
 __all__ = ["WatchedSource"]
