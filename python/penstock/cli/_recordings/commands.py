@@ -188,7 +188,7 @@ def _add_range(parser: argparse.ArgumentParser) -> None:
 
 
 def _recover(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from penstock.cli._recordings.recover_command import recover_files
+    from penstock.cli._recordings.verify_command import recover_files
 
     return recover_files(options)
 

@@ -17,29 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from penstock._durable_files import put_file
-from penstock.cli._errors import (
-    CommandError,
-    ExitCode,
-    already_exists,
-    explain_os_error,
-    one_line,
-)
+from penstock.cli._errors import CommandError, ExitCode, already_exists, explain_os_error, one_line
 from penstock.cli._recordings.conversion import conversion, convert
-from penstock.cli._recordings.reading import name_of, read_parts
+from penstock.cli._recordings.reading import name_of, read_parts, samples_of
 from penstock.cli._recordings.resampling import Resampler
-from penstock.cli._recordings.selection import Selection
 from penstock.cli._recordings.united_parts import UnitedParts
-from penstock.cli._recordings.wide_table import wide_table
-from penstock.record.arrow import name_with_unit, pyarrow_module, units_of
+from penstock.record.arrow import name_with_unit, pyarrow_module, unit_for, units_of
 from penstock.record.errors import RecordError, SinkDependencyError
-from penstock.record.exported_tables import (
-    TABLE_WRITERS,
-    TableWriter,
-    describe_table,
-    described_in,
-)
+from penstock.record.exported_tables import TABLE_WRITERS, TableWriter, describe_table, described_in
 from penstock.record.postgres_uri import is_postgres
 from penstock.record.run_history import RunTally
+from penstock.record.schema import RESERVED_COLUMNS
 
 __all__ = ["run_export"]
 
@@ -166,3 +154,93 @@ def _with_units_in_names(schema: Any) -> Any:
         name = name_with_unit(field.name, unit) if isinstance(unit, str) else field.name
         fields.append(field.with_name(name))
     return pa.schema(fields, schema.metadata)
+
+
+# Which rows and columns of a recording are exported.
+
+
+class Selection:
+    """What ``--from``, ``--to``, ``--device`` and ``--field`` leave of a recording."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._devices = list(options.device)
+        self._fields = list(options.field)
+        self._begin: int | None = options.begin
+        self._end: int | None = options.end
+        self._known: dict[str, None] = {}
+
+    def columns(self, schema: Any) -> list[str]:
+        """The columns that are exported of a part with this schema."""
+        self._known |= dict.fromkeys(name for name in schema.names if name not in RESERVED_COLUMNS)
+        if not self._fields:
+            return list(schema.names)
+        return [name for name in schema.names if name in RESERVED_COLUMNS or name in self._fields]
+
+    def of(self, table: Any) -> Any:
+        """The rows and columns of a table that are exported."""
+        pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
+        table = table.select(self.columns(table.schema))
+        if self._devices:
+            wanted = pa.array(self._devices, pa.string())
+            devices = table["device"].cast(pa.string())
+            table = table.filter(compute.is_in(devices, value_set=wanted))
+        for bound, test in ((self._begin, compute.greater_equal), (self._end, compute.less)):
+            if bound is not None:
+                kind = pa.timestamp("ns", table.schema.field("t_utc").type.tz)
+                table = table.filter(
+                    test(table["t_utc"].cast(kind), pa.scalar(bound, pa.int64()).cast(kind))
+                )
+        return table
+
+    def check(self, name: str) -> None:
+        """Refuse a field that no part of the recording ``name`` has; CommandError."""
+        for field in self._fields:
+            if field not in self._known:
+                known = ", ".join(self._known) or "none"
+                raise CommandError(f"{name} has no column {field}; it has {known}", ExitCode.USAGE)
+
+
+# A row for each time, a column for each device and quantity, as spreadsheets want it.
+
+
+def wide_table(tables: Iterable[Any], schema: Any, devices: Iterable[str]) -> Any:
+    """One table with ``t_utc`` and a column ``DEVICE QUANTITY`` for each that has values.
+
+    Rows have the times at which there are samples, in ascending order; a device that has none at
+    a time is null there. Events and failed polls are left out. All rows are in the memory.
+
+    Args:
+        tables: the rows, of one schema.
+        schema: theirs.
+        devices: in the order of the columns.
+    """
+    pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
+    fields = [field for field in schema if field.name not in RESERVED_COLUMNS]
+    names = ["device", "t_utc", *(field.name for field in fields)]
+    parts = [samples_of(table).select(names) for table in tables]
+    rows = (
+        pa.concat_tables(parts)
+        if parts
+        else pa.schema([schema.field(name) for name in names]).empty_table()
+    )
+    times = compute.unique(rows["t_utc"].combine_chunks())
+    times = times.take(compute.sort_indices(times))
+    units = units_of(schema)
+    columns = [times]
+    described = [pa.field("t_utc", times.type)]
+    for device in devices:
+        own = rows.filter(compute.equal(rows["device"], device))
+        # Of two rows of one device and time, which a clock that was set can make, the later counts.
+        last = own.append_column("row", pa.array(range(own.num_rows), pa.int64()))
+        last = last.group_by("t_utc").aggregate([("row", "max")])
+        own = own.take(last["row_max"])
+        place = compute.index_in(times, value_set=own["t_utc"].combine_chunks())
+        for field in fields:
+            column = own[field.name].take(place)
+            if column.null_count == len(column):
+                continue
+            unit = unit_for(units, field.name, device)
+            about = {"unit": unit} if unit is not None else None
+            described.append(pa.field(f"{device} {field.name}", field.type, metadata=about))
+            columns.append(column)
+    return pa.table(columns, schema=pa.schema(described, schema.metadata))

@@ -21,7 +21,7 @@ from penstock.cli._errors import CommandError, ExitCode, explain_os_error
 from penstock.cli._recordings.reading import name_of, read_parts
 
 if TYPE_CHECKING:
-    from penstock.cli._recordings.time_axis import TimeAxis
+    from penstock.cli._recordings.picture import TimeAxis
     from penstock.record.envelopes.curves import RecordedCurve
 
 __all__ = ["run_plot"]
@@ -52,7 +52,7 @@ def run_plot(options: argparse.Namespace) -> int:
         raise CommandError(
             "a plot needs numpy; run pip install 'penstock[cli]'", ExitCode.MISSING_PART
         )
-    from penstock.cli._recordings.time_axis import TimeAxis
+    from penstock.cli._recordings.picture import TimeAxis
 
     bins = _TERMINAL_BINS if out is None else _BINS_A_PIXEL * options.width
     plotted = [found for file in options.files if (found := _curves(file, bins, options))]
