@@ -14,7 +14,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "python" / "penstock"
 
 # The diagnosis names the engine behind the files, which programs need not know.
-EXCEPTIONS = ["penstock.cli._doctor.files imports penstock.files._backend.current_backend"]
+EXCEPTIONS = ["penstock.cli._doctor.command imports penstock.files._backend.current_backend"]
 
 # Its rooms for sampling, columns, parts and seals know each other both ways; its modules do not.
 STILL_IN_A_CIRCLE = "penstock.record"

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.cli._doctor import command as doctor
-from penstock.cli._doctor.findings import Finding, Status
+from penstock.cli._doctor.command import Finding, Status
 from penstock.cli._interrupts import Interrupts
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]

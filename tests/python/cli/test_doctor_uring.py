@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli._doctor import uring as check
-from penstock.cli._doctor.findings import Status
+from penstock import uring
+from penstock.cli._doctor.command import Status, check_uring
 from penstock.uring import Capabilities
 
 
@@ -15,6 +15,6 @@ from penstock.uring import Capabilities
 def test_kernels_answer_is_reported(
     monkeypatch: pytest.MonkeyPatch, available: bool, status: Status
 ) -> None:
-    monkeypatch.setattr(check, "probe", lambda: Capabilities(available, "the kernel's reason"))
-    found = check.check_uring()
+    monkeypatch.setattr(uring, "probe", lambda: Capabilities(available, "the kernel's reason"))
+    found = check_uring()
     assert (found.name, found.status, found.text) == ("uring", status, "the kernel's reason")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli._doctor import serial as checks
-from penstock.cli._doctor.findings import Finding, Status
+from penstock.cli._doctor.command import Finding, Status
 from penstock.cli._doctor.serial import Machine, check_serial
 from penstock.serial import permission
 from tests.python.serial.sysfs_tree import Sysfs

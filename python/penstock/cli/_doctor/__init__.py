@@ -1,1 +1,1 @@
-"""``penstock doctor``: what this machine offers Penstock. One module per checked part."""
+"""``penstock doctor``: what this machine offers Penstock."""

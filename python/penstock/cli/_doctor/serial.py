@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.cli._doctor.findings import Finding, Status
+from penstock.cli._doctor.command import Finding, Status
 from penstock.cli._errors import harmless
 from penstock.serial import PortInfo
 from penstock.serial.discovery import native_ports
