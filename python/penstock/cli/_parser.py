@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 
 from penstock.cli._alicat.commands import add_alicat_commands, add_search_options
-from penstock.cli._archive.commands import add_archive_command
 from penstock.cli._chosen_command import NamingParser
 from penstock.cli._dash.commands import add_dash_command
 from penstock.cli._dashboard.plan import add_serving_options
@@ -15,8 +14,11 @@ from penstock.cli._grafana.commands import add_grafana_command
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._log.commands import add_log_commands
 from penstock.cli._metrics_option import metrics_address
-from penstock.cli._query.commands import add_query_command
-from penstock.cli._recordings.commands import add_recordings_commands
+from penstock.cli._recordings.commands import (
+    add_archive_command,
+    add_query_command,
+    add_recordings_commands,
+)
 from penstock.cli._serial.commands import add_serial_commands
 from penstock.cli._serve.commands import add_serve_command
 

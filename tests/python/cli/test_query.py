@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.cli import main
-from penstock.cli._query.query_command import _Worker
+from penstock.cli._recordings.commands import QUERY_FORMATS
+from penstock.cli._recordings.query_command import WRITERS, _Worker
 from penstock.record import (
     ArrowSink,
     ColumnBuffer,
@@ -89,6 +90,10 @@ class Query:
 @pytest.fixture
 def query(capfdbinary: pytest.CaptureFixture[bytes]) -> Query:
     return Query(capfdbinary)
+
+
+def test_the_grammar_names_every_format_that_is_written() -> None:
+    assert tuple(WRITERS) == QUERY_FORMATS
 
 
 @pytest.mark.parametrize("name", NAMES)

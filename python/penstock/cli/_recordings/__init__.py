@@ -1,1 +1,1 @@
-"""``penstock recover``, ``verify``, ``export`` and ``plot``: what is done with recorded files."""
+"""``penstock recover``, ``verify``, ``export``, ``plot``, ``query``, ``archive``: recorded files."""

@@ -1,4 +1,4 @@
-"""The grammar of the commands on recorded files."""
+"""The grammar of the commands on recorded files, and of penstock archive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.cli._interrupts import Interrupts
 
-__all__ = ["add_recordings_commands"]
+__all__ = ["QUERY_FORMATS", "add_archive_command", "add_query_command", "add_recordings_commands"]
 
 _RECORDING = "a file, a folder of parts, or a postgresql:// URI"
 
@@ -242,3 +242,124 @@ def _pixels(text: str) -> int:
             f"{text!r} is not a number of pixels; write one from 100 to 20000"
         )
     return int(text)
+
+
+# The grammar of ``penstock query``.
+
+QUERY_FORMATS = ("table", "csv", "json", "jsonl", "parquet")
+
+
+def add_query_command(commands: Any, epilog: str) -> None:
+    """Add ``query`` to the subparsers ``commands``."""
+    query = commands.add_parser(
+        "query",
+        help="ask a recording a question in SQL",
+        description="Run one SELECT of DuckDB's SQL over a recording. Its tables are: recording, "
+        "with every row; samples, the answered polls; events, the recorder's own rows. The SQL "
+        "reads nothing but the recording, and changes nothing.",
+        epilog=epilog,
+    )
+    query.add_argument(
+        "path",
+        metavar="PATH",
+        help="a file, a folder of parts, a folder tree of Parquet files, an archive as "
+        "s3://BUCKET/PREFIX, or a postgresql:// URI",
+    )
+    query.add_argument("sql", metavar="SQL", help="the question, or - to read it from stdin")
+    query.add_argument(
+        "--table",
+        default="samples",
+        metavar="NAME",
+        help="the table of SQLite or PostgreSQL (default: %(default)s)",
+    )
+    query.add_argument(
+        "--format",
+        choices=QUERY_FORMATS,
+        metavar="FORMAT",
+        help=f"{', '.join(QUERY_FORMATS)} (default: that of FILE's suffix, else table)",
+    )
+    query.add_argument("--out", metavar="FILE", help="write the rows to FILE")
+    query.add_argument("--overwrite", action="store_true", help="replace FILE")
+    query.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="the most memory of the query, such as 2GB; the rest goes to a temporary folder",
+    )
+    query.set_defaults(run=_query)
+
+
+def _query(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._recordings.query_command import run_query
+
+    return run_query(options, interrupts)
+
+
+# The grammar of ``penstock archive``.
+
+
+def add_archive_command(commands: Any, epilog: str) -> None:
+    """Add ``archive`` to the subparsers ``commands``."""
+    archive = commands.add_parser(
+        "archive",
+        help="write what recorders publish to NATS as Parquet, or into PostgreSQL",
+        description="Take the rows of recorders from a stream of NATS JetStream and write them as "
+        "partitioned Parquet, or into PostgreSQL. Any number of these commands share the runs of a "
+        "stream; each row is in the archive once, whichever of them is killed. penstock query "
+        "reads the archive.",
+        epilog=epilog,
+    )
+    archive.add_argument("url", metavar="URL", help="nats://HOST[:PORT]/PREFIX, the recorders' own")
+    archive.add_argument(
+        "target", metavar="TARGET", help="a folder, s3://BUCKET/PREFIX, or a postgresql:// URI"
+    )
+    archive.add_argument(
+        "--table",
+        default="samples",
+        metavar="NAME",
+        help="the table of PostgreSQL (default: %(default)s)",
+    )
+    archive.add_argument("--stream", metavar="NAME", help="the stream (default: the prefix)")
+    archive.add_argument(
+        "--once", action="store_true", help="end when everything is archived that is there"
+    )
+    archive.add_argument(
+        "--part-seconds",
+        type=_archiver_seconds,
+        default=60.0,
+        metavar="S",
+        help="rows are in the archive after this time at the latest (default: 60)",
+    )
+    archive.add_argument(
+        "--purge",
+        action="store_true",
+        help="remove from the stream what is archived, but for each device's last message",
+    )
+    archive.add_argument(
+        "--lease",
+        type=_archiver_seconds,
+        default=15.0,
+        metavar="S",
+        help="take over from an archiver that was killed after this time (default: 15)",
+    )
+    archive.add_argument("--token-file", metavar="FILE", help="a file with the server's token")
+    archive.add_argument("--ca-file", metavar="FILE", help="certificates of an authority, as PEM")
+    archive.add_argument("--json", action="store_true", help="print the counts as JSON")
+    archive.set_defaults(run=_archive)
+
+
+def _archiver_seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 1.0 <= value <= 86400.0:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time of an archiver; write seconds from 1 to 86400"
+        )
+    return value
+
+
+def _archive(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._recordings.archive_command import run_archive
+
+    return run_archive(options, interrupts)

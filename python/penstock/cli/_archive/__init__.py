@@ -1,1 +1,0 @@
-"""``penstock archive``. Nothing here is public."""

@@ -1,1 +1,0 @@
-"""``penstock query``. Nothing here is public."""
