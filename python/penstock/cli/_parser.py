@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 from penstock.cli._alicat.commands import add_alicat_commands, add_search_options
 from penstock.cli._chosen_command import NamingParser
-from penstock.cli._dash.commands import add_dash_command
+from penstock.cli._dash.commands import add_dash_command, add_grafana_command
 from penstock.cli._dashboard.plan import add_serving_options
-from penstock.cli._grafana.commands import add_grafana_command
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._log.commands import add_log_commands
 from penstock.cli._metrics_option import metrics_address

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from penstock.cli import main
-from penstock.cli._grafana.units import grafana_unit
+from penstock.cli._dash.grafana_dashboard import grafana_unit
 from penstock.record import Field, InfluxSink, ParquetSink, RecordSchema, SampleBatch, Sink
 from tests.python.integration.daemons import PATIENT
 from tests.python.integration.influx import influx_server

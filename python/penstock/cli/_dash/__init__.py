@@ -1,1 +1,1 @@
-"""``penstock dash``."""
+"""``penstock dash`` and ``penstock grafana``: dashboards of a recording."""

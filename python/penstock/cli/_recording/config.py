@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.cli._alicat.modbus_families import MODBUS_FAMILIES
-from penstock.cli._dashboard.layout_tables import chart_layouts
-from penstock.cli._dashboard.plan import ChartLayout
+from penstock.cli._dashboard.plan import ChartLayout, chart_layouts
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._limits import LimitPlan
 from penstock.cli._recording.plan import (

@@ -1,1 +1,1 @@
-"""``penstock recover``, ``verify``, ``export``, ``plot``, ``query``, ``archive``: recorded files."""
+"""Recorded files: ``penstock recover``, ``verify``, ``export``, ``plot``, ``query``, ``archive``."""

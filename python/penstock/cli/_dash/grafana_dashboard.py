@@ -1,16 +1,16 @@
-"""The dashboard of a recording, in Grafana's JSON model."""
+"""The dashboard of a recording in Grafana's JSON model, and the units that Grafana knows."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from penstock.cli._grafana.sources import DataSource
-from penstock.cli._grafana.units import grafana_unit
+from penstock.cli._dash.grafana_sources import DataSource
 
-__all__ = ["UID", "ShownField", "dashboard"]
+__all__ = ["UID", "ShownField", "dashboard", "grafana_unit"]
 
 UID = "penstock-data"
 """Of the data source: fixed, because a provisioned dashboard gets no ``${DS_...}`` filled in."""
@@ -136,3 +136,36 @@ def _steps(field: ShownField) -> list[dict[str, Any]]:
     if field.high is not None:
         steps.append({"color": "red", "value": field.high})
     return steps
+
+
+# Units of instruments as Grafana knows them.
+
+_UNITS: Mapping[str, str] = MappingProxyType(
+    {
+        "%": "percent",
+        "°C": "celsius",
+        "`C": "celsius",
+        "C": "celsius",
+        "°F": "fahrenheit",
+        "`F": "fahrenheit",
+        "F": "fahrenheit",
+        "K": "kelvin",
+        "`K": "kelvin",
+        "V": "volt",
+        "mV": "mvolt",
+        "A": "amp",
+        "mA": "mamp",
+        "s": "s",
+        "ms": "ms",
+    }
+)
+
+
+def grafana_unit(unit: str | None) -> str:
+    """The unit's id; a suffix for one that Grafana has not, or would scale.
+
+    Pressures are suffixes on purpose: Grafana's own ``pressurepsi`` shows 1500 as 1.5 ksi.
+    """
+    if unit is None:
+        return "none"
+    return _UNITS.get(unit, f"suffix: {unit}")

@@ -1,1 +1,0 @@
-"""``penstock grafana``: dashboards and provisioning files for Grafana."""
