@@ -1,1 +1,1 @@
-"""Recorded files: ``penstock recover``, ``verify``, ``export``, ``plot``, ``query``, ``archive``."""
+"""Recorded files: ``penstock recover``, ``verify``, ``export``, ``plot``, ``query`` and so on."""
