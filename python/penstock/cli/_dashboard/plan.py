@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli._errors import CommandError, ExitCode
 from penstock.cli._limits import LimitPlan
-from penstock.cli._toml_table import Table
-
-__all__ = [
-    "ChartLayout",
-    "DashPlan",
-    "add_serving_options",
-    "chart_layouts",
-    "dash_plan",
-    "with_layout",
-]
 
 if TYPE_CHECKING:
     from penstock.cli._recording.config import RunConfig
+
+__all__ = [
+    "DEFAULT_PORT",
+    "ChartLayout",
+    "DashPlan",
+    "LimitOption",
+    "add_serving_options",
+    "dash_plan",
+    "with_layout",
+]
 
 DEFAULT_PORT = 8736
 _HOST = "127.0.0.1"
@@ -255,52 +255,3 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
-
-
-# The ``[[dash.chart]]`` tables of a ``run.toml``: charts that the page shows to everybody.
-
-_SIDES = ("left", "right")
-
-
-def chart_layouts(top: Table, devices: Collection[str]) -> tuple[ChartLayout, ...]:
-    """The charts of the ``dash`` table of ``top``.
-
-    Args:
-        top: the file.
-        devices: the names of its devices.
-
-    Raises:
-        CommandError: a table is malformed, or names another device.
-    """
-    dash = top.table("dash")
-    dash.refuse_unknown(("chart",))
-    return tuple(_chart(table, devices) for table in dash.tables("chart"))
-
-
-def _chart(table: Table, devices: Collection[str]) -> ChartLayout:
-    table.label = table.label.replace("[[chart]]", "[[dash.chart]]")
-    table.refuse_unknown(("title", *_SIDES, "log"))
-    curves = {side: _curves(table, side, devices) for side in _SIDES if side in table.entries}
-    if not curves:
-        table.text("left", 'curves such as ["argon.Mass_Flow"], as a list, or right')
-    return ChartLayout(
-        table.text("title", "the title of the chart") if "title" in table.entries else "",
-        curves.get("left", ()),
-        curves.get("right", ()),
-        table.choices("log", _SIDES, ()) if "log" in table.entries else (),
-    )
-
-
-def _curves(table: Table, side: str, devices: Collection[str]) -> tuple[tuple[str, str], ...]:
-    found = []
-    for text in table.words(side, 'curves such as ["argon.Mass_Flow"]'):
-        # The name of a device may have dots, that of a field has none.
-        device, _, field = text.rpartition(".")
-        if device not in devices or not field:
-            table.refuse(
-                side,
-                f'has "{text}", which is no device and field',
-                f"write DEVICE.FIELD; the devices are {', '.join(devices)}",
-            )
-        found.append((device, field))
-    return tuple(found)

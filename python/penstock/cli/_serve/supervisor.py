@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from penstock.cli._errors import ExitCode, one_line
 from penstock.cli._serve.ending import AFTER_ABORT, AFTER_GRACE
 from penstock.cli._serve.metrics import SharedCounters
-from penstock.cli._serve.worker_process import WorkerProcess
+from penstock.cli._serve.worker import WorkerProcess
 from penstock.cli._service_manager import ServiceManager
 
 __all__ = ["Supervisor"]
