@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.cli._recording.terminal_plot import dot_plot, sparkline
+from penstock.cli._recording.plot import dot_plot, sparkline
 from penstock.cli._recordings.picture import TimeAxis, date_text
 from penstock.record import (
     ColumnBuffer,

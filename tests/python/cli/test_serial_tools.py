@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from penstock.cli._interrupts import Interrupts
-from penstock.cli._serial import ports_command
-from penstock.cli._serial.ports_command import links_to
+from penstock.cli._serial import ports
+from penstock.cli._serial.ports import links_to
 from penstock.serial import PortEvent, PortInfo
 from penstock.serial.discovery import native_ports
 from tests.python.serial.pty_peer import PtyPeer
@@ -421,12 +421,12 @@ def test_only_an_address_that_others_can_reach_is_warned_of(
 def test_ports_are_listed_as_text_and_as_json(penstock: Command) -> None:
     text, data = penstock("ports"), penstock("ports", "--json")
     assert (text.returncode, data.returncode) == (0, 0)
-    ports = json.loads(data.stdout)["ports"]
+    listed = json.loads(data.stdout)["ports"]
     devices = [line.split()[0] for line in text.stdout.splitlines() if not line.startswith(" ")]
-    assert devices == [port["device"] for port in ports]
-    if not ports:
+    assert devices == [port["device"] for port in listed]
+    if not listed:
         assert "no serial ports found" in text.stderr
-    for port in ports:
+    for port in listed:
         assert {"device", "description", "vid", "serial_number", "links"} <= set(port)
 
 
@@ -435,17 +435,17 @@ def test_control_characters_in_a_devices_name_are_escaped(
 ) -> None:
     port = PortInfo(device="/dev/ttyUSB0", description="Gerät\x1b[2J\nx", hwid="SER=\x07\x9b")
 
-    async def ports() -> list[PortInfo]:
+    async def one_port() -> list[PortInfo]:
         return [port]
 
     async def watch(*, existing: bool) -> AsyncIterator[PortEvent]:
         yield PortEvent("added", port)
 
-    monkeypatch.setattr(ports_command, "list_serial_ports", ports)
-    monkeypatch.setattr(ports_command, "watch_serial_ports", watch)
+    monkeypatch.setattr(ports, "list_serial_ports", one_port)
+    monkeypatch.setattr(ports, "watch_serial_ports", watch)
     for watching, sign in ((False, ""), (True, "+ ")):
         options = argparse.Namespace(watch=watching, json=False)
-        assert ports_command.run_ports(options, Interrupts()) == 0
+        assert ports.run_ports(options, Interrupts()) == 0
         line = r"/dev/ttyUSB0  Gerät\x1b[2J\nx  SER=\x07\x9b"
         assert capsys.readouterr().out == f"{sign}{line}\n"
 

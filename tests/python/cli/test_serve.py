@@ -23,7 +23,7 @@ from penstock.asgi._proxy import ProxyHeaders, TrustedHosts
 from penstock.cli import main
 from penstock.cli._serve import supervisor
 from penstock.cli._serve.application import read_env_file
-from penstock.cli._serve.changes import ChangedFiles
+from penstock.cli._serve.serve_command import ChangedFiles
 from tests.python.conftest import CORE_MISSING
 
 pytestmark = pytest.mark.skipif(

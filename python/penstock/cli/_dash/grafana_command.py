@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.cli._dash.grafana_dashboard import UID, ShownField, dashboard
-from penstock.cli._dash.grafana_sources import SOURCES, DataSource
+from penstock.cli._dash.grafana_dashboard import SOURCES, UID, DataSource, ShownField, dashboard
 from penstock.cli._errors import CommandError, ExitCode, explain_os_error
 from penstock.cli._recording.config import load_config
 from penstock.cli._recordings.reading import name_of, read_parts

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 import anyio
 import anyio.to_thread
 
+from penstock.cli._recording.plot import sparkline
 from penstock.cli._recording.progress import RECENT_SECONDS, DeviceProgress, Progress
-from penstock.cli._recording.terminal_plot import sparkline
 
 __all__ = [
     "KEPT",

@@ -18,7 +18,7 @@ from penstock.cli._alicat.scan import check_found, search
 from penstock.cli._errors import CommandError, ExitCode, explain_os_error, harmless
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.config import parse_config
-from penstock.cli._serial.ports_command import links_to
+from penstock.cli._serial.ports import links_to
 
 __all__ = ["run_new"]
 

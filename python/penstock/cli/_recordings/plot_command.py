@@ -140,7 +140,7 @@ def _labels(plotted: Sequence[_Plotted]) -> list[list[str]]:
 
 
 def _print(plotted: Sequence[_Plotted], axis: TimeAxis) -> None:
-    from penstock.cli._recording.terminal_plot import dot_plot
+    from penstock.cli._recording.plot import dot_plot
 
     size = shutil.get_terminal_size()
     for recording, labels in zip(plotted, _labels(plotted), strict=True):

@@ -137,7 +137,7 @@ def _tcp_port(text: str) -> int:
 
 
 def _ports(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from penstock.cli._serial.ports_command import run_ports
+    from penstock.cli._serial.ports import run_ports
 
     return run_ports(options, interrupts)
 

@@ -10,7 +10,7 @@ import anyio
 from penstock.cli._errors import CommandError, ExitCode, first_error, one_line
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._loopback import is_loopback
-from penstock.cli._serial.port_settings import config_from, device_error
+from penstock.cli._serial.ports import config_from, device_error
 from penstock.serial import SerialConfig, SerialError
 from penstock.serial.rfc2217 import serve_serial_port
 

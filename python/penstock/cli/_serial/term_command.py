@@ -25,7 +25,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from penstock.cli._errors import CommandError, ExitCode, explain_os_error, first_error
 from penstock.cli._interrupts import Interrupts
-from penstock.cli._serial.port_settings import config_from, device_error, summary_of
+from penstock.cli._serial.ports import config_from, device_error, summary_of
 from penstock.serial import (
     ReconnectingSerialPort,
     SerialConfig,

@@ -8,20 +8,22 @@ import os
 import signal
 import socket
 import stat
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._metrics_endpoint import MetricsEndpoint
 from penstock.cli._serve.application import built_application, read_env_file
-from penstock.cli._serve.changes import ChangedFiles
 from penstock.cli._serve.logs import Loggers, set_up_logs
 from penstock.cli._serve.metrics import SharedCounters, metrics_page
 from penstock.cli._serve.running import run_process, server_arguments
 from penstock.cli._serve.supervisor import Supervisor
 
-__all__ = ["run_serve"]
+__all__ = ["ChangedFiles", "run_serve"]
 
 
 def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
@@ -167,3 +169,54 @@ def check(options: argparse.Namespace, loggers: Loggers) -> int:
         raise CommandError(one_line(error), ExitCode.CONFIG) from error
     print(f"{options.app} can be served")
     return ExitCode.OK
+
+
+# Files that change: for ``penstock serve --reload``.
+
+_INCLUDED = ("*.py",)
+_EXCLUDED = (".*", ".py[cod]", ".sw.*", "~*")
+
+
+class ChangedFiles:
+    """Tells whether files below some folders have changed since the last look.
+
+    It looks at their times, so it works on every file system.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._folders = [Path(name) for name in options.reload_dir or [options.app_dir or "."]]
+        self._included = (*_INCLUDED, *(options.reload_include or ()))
+        self._excluded = (*_EXCLUDED, *(options.reload_exclude or ()))
+        self._delay = options.reload_delay
+        self._next = 0.0
+        self._times = dict(self._look())
+
+    def __call__(self) -> bool:
+        """Return whether one has changed, been added or been removed. At most once a delay."""
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        self._next = now + self._delay
+        times = dict(self._look())
+        changed = times != self._times
+        self._times = times
+        return changed
+
+    def _look(self) -> Iterator[tuple[str, int]]:
+        for folder in self._folders:
+            for parent, folders, names in os.walk(folder):
+                folders[:] = [name for name in folders if not self._is_excluded(name)]
+                for name in names:
+                    if self._is_excluded(name) or not self._is_included(name):
+                        continue
+                    path = os.path.join(parent, name)
+                    try:
+                        yield path, os.stat(path).st_mtime_ns
+                    except OSError:
+                        continue  # removed meanwhile
+
+    def _is_included(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self._included)
+
+    def _is_excluded(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self._excluded)

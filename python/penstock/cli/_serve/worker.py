@@ -25,11 +25,6 @@ from penstock.cli._serve.running import run_process
 __all__ = ["WorkerProcess"]
 
 
-# The process of a worker.
-#
-# ``python -m penstock.cli._serve.worker SETTINGS HEARTBEAT SOCKETS [MEMORY PLACE]``
-
-
 def main(settings: str, heartbeat: str, sockets: str, *metrics: str) -> int:
     """Serve on the sockets that the supervisor has passed. Return the exit code."""
     counters = None

@@ -1,4 +1,4 @@
-"""``penstock ports``: list the serial ports, and watch for arrivals and removals."""
+"""Serial ports: ``penstock ports``, and the settings of one from the command line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,22 @@ from typing import Any
 
 import anyio
 
-from penstock.cli._errors import ExitCode, harmless
+from penstock.cli._errors import CommandError, ExitCode, harmless
 from penstock.cli._interrupts import Interrupts
-from penstock.serial import PortEvent, PortInfo, list_serial_ports, watch_serial_ports
+from penstock.serial import (
+    ByteSize,
+    FlowControl,
+    Parity,
+    PortEvent,
+    PortInfo,
+    SerialConfig,
+    SerialError,
+    StopBits,
+    list_serial_ports,
+    watch_serial_ports,
+)
 
-__all__ = ["run_ports"]
+__all__ = ["config_from", "device_error", "run_ports", "summary_of"]
 
 _SIGNS = {"added": "+", "removed": "-"}
 
@@ -86,3 +97,37 @@ def links_to(device: str, folder: Path = Path("/dev/serial/by-id")) -> list[str]
         return []
     target = os.path.realpath(device)
     return [str(link) for link in links if os.path.realpath(link) == target]
+
+
+# Serial port settings from the options of a command.
+
+_ON = {"on": True, "off": False, None: None}
+
+
+def config_from(options: argparse.Namespace) -> SerialConfig:
+    """Return the configuration of ``options``; raise :class:`CommandError` if it is invalid."""
+    try:
+        return SerialConfig(
+            baudrate=options.baud,
+            byte_size=ByteSize(options.bits),
+            parity=Parity(options.parity),
+            stop_bits=StopBits(options.stop),
+            flow_control=FlowControl(
+                xon_xoff=options.flow == "xonxoff", rts_cts=options.flow == "rtscts"
+            ),
+            initial_rts=_ON[options.rts],
+            initial_dtr=_ON[options.dtr],
+        )
+    except SerialError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+
+
+def summary_of(config: SerialConfig) -> str:
+    """Return the settings in short form, such as ``115200 8N1``."""
+    parity = config.parity.value[0].upper()
+    return f"{config.baudrate} {config.byte_size.value}{parity}{config.stop_bits.value}"
+
+
+def device_error(error: SerialError) -> CommandError:
+    """Convert a port's error to a :class:`CommandError`; its message already names the port."""
+    return CommandError(str(error), ExitCode.DEVICE)
