@@ -53,7 +53,7 @@ def _run(arguments: list[str]) -> int:
 
     parser = build_parser(arguments)
     if not arguments:
-        from penstock.cli._overview import overview
+        from penstock.cli._grammar_texts import overview
 
         print(overview(parser.commands), file=sys.stderr)
         return ExitCode.USAGE

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from penstock.cli._alicat.commands import add_alicat_commands, add_search_options
-from penstock.cli._chosen_command import NamingParser
 from penstock.cli._dash.commands import add_dash_command, add_grafana_command
 from penstock.cli._dashboard.plan import add_serving_options
+from penstock.cli._grammar import NamingParser, metrics_address
 from penstock.cli._interrupts import Interrupts
-from penstock.cli._log.commands import add_log_commands
-from penstock.cli._metrics_option import metrics_address
 from penstock.cli._recordings.commands import (
     add_archive_command,
     add_query_command,
@@ -359,7 +358,7 @@ def _watch(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
 
 def _completion(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from penstock.cli._completion import run_completion
+    from penstock.cli._grammar_texts import run_completion
 
     return run_completion(build_parser(), options.shell)
 
@@ -410,3 +409,94 @@ def _folder(text: str) -> str:
     if not text or "\0" in text:
         raise argparse.ArgumentTypeError("is not the name of a folder; write one, such as run-1")
     return text
+
+
+# The grammar of ``penstock log``.
+
+
+def add_log_commands(commands: Any, epilog: str) -> None:
+    """Add ``log check``, ``log salvage`` and ``log tail`` to the subparsers ``commands``."""
+    common: dict[str, Any] = {
+        "epilog": epilog,
+    }
+    log = commands.add_parser(
+        "log",
+        help="check, salvage or print an append log",
+        description="Commands on the files of penstock.files.AppendLog. None changes a log.",
+        **common,
+    )
+    actions = log.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    check = actions.add_parser(
+        "check",
+        help="read a log to its end and say what is damaged",
+        description="Read each log to its end, count its records, and name the bytes that are "
+        "none. The exit code is 8 if acknowledged records are damaged. An end that an unfinished "
+        "write has left is named; opening the log cuts it off.",
+        **common,
+    )
+    check.add_argument("files", nargs="+", metavar="FILE", help="an append log")
+    check.add_argument("--json", action="store_true", help="print a JSON object for each file")
+    check.set_defaults(run=_check)
+
+    salvage = actions.add_parser(
+        "salvage",
+        help="copy the good records of a damaged log to a new one",
+        description="Copy every good record of a log to a new log, and name the bytes that could "
+        "not be copied. The damaged log is not changed. The exit code is 8 if acknowledged records "
+        "were damaged.",
+        **common,
+    )
+    salvage.add_argument("file", metavar="FILE", help="an append log")
+    salvage.add_argument("--to", required=True, metavar="NEW", help="the new log")
+    salvage.add_argument("--json", action="store_true", help="print a JSON object")
+    salvage.set_defaults(run=_salvage)
+
+    tail = actions.add_parser(
+        "tail",
+        help="print the last records of a log, and wait for further ones",
+        description="Print the last records of a log, one a line. Bytes that are no printable "
+        "UTF-8 are escaped.",
+        **common,
+    )
+    tail.add_argument("file", metavar="FILE", help="an append log")
+    tail.add_argument(
+        "-n",
+        "--lines",
+        type=_count,
+        default=10,
+        metavar="COUNT",
+        help="how many records (default: %(default)s)",
+    )
+    tail.add_argument(
+        "-f", "--follow", action="store_true", help="wait for further records, until Ctrl-C"
+    )
+    form = tail.add_mutually_exclusive_group()
+    form.add_argument("--hex", action="store_true", help="print bytes in hexadecimal")
+    form.add_argument("--json", action="store_true", help="print each record as a JSON string")
+    tail.set_defaults(run=_tail)
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{number} records: give 0 or more")
+    return number
+
+
+def _check(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._log import check_logs
+
+    return check_logs(options, interrupts)
+
+
+def _salvage(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._log import salvage_log
+
+    return salvage_log(options, interrupts)
+
+
+def _tail(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from penstock.cli._log import tail_log
+
+    return tail_log(options, interrupts)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from penstock.cli._overview import COMMANDS_BY_PURPOSE, overview
+from penstock.cli._grammar_texts import COMMANDS_BY_PURPOSE, overview
 from penstock.cli._parser import build_parser
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli._alicat.modbus_families import MODBUS_FAMILIES
-from penstock.cli._chosen_command import CommandParser
+from penstock.cli._grammar import CommandParser
 from penstock.cli._interrupts import Interrupts
 
 __all__ = ["add_alicat_commands", "add_search_options"]

@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from penstock.cli._dashboard.plan import add_serving_options
+from penstock.cli._grammar import metrics_address
 from penstock.cli._interrupts import Interrupts
-from penstock.cli._metrics_option import metrics_address
 
 __all__ = ["add_dash_command", "add_grafana_command"]
 

@@ -6,8 +6,8 @@ import argparse
 import os
 from typing import Any
 
+from penstock.cli._grammar import metrics_address
 from penstock.cli._interrupts import Interrupts
-from penstock.cli._metrics_option import metrics_address
 
 __all__ = ["add_serve_command"]
 

@@ -19,7 +19,6 @@ from penstock.cli._interrupts import Interrupts
 
 __all__ = ["check_logs", "salvage_log", "tail_log"]
 
-
 T = TypeVar("T")
 
 

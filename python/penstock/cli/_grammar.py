@@ -1,7 +1,8 @@
-"""The parser of a command's name, which builds the chosen command and only names the others.
+"""What the grammars of the commands share: parsers, the form of help, types of options.
 
-The whole grammar costs more than many a command: 12 ms for 57 commands with 605 arguments.
-argparse asks only the parser of the chosen one; of the others, its help shows a line.
+The parser of a command's name builds the chosen command and only names the others. The whole
+grammar costs more than many a command: 12 ms for 57 commands with 605 arguments. argparse asks only
+the parser of the chosen one; of the others, its help shows a line.
 """
 
 from __future__ import annotations
@@ -10,10 +11,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["CommandParser", "NamingParser"]
-
-
-# What all parsers of the command line share: how they print their help.
+__all__ = ["CommandParser", "NamingParser", "metrics_address"]
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -101,3 +99,17 @@ class _NotBuilt:
 
     def _ignore(self, *args: object, **options: object) -> _NotBuilt:
         return self
+
+
+# The option ``--metrics``.
+
+
+def metrics_address(text: str) -> str:
+    """Check an address of ``--metrics``; the server that it needs is not imported for help."""
+    from penstock.cli._metrics_endpoint import check_address
+
+    try:
+        check_address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text

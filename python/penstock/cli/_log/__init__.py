@@ -1,1 +1,0 @@
-"""``penstock log``: checking, salvaging and reading append logs."""
