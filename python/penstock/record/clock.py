@@ -9,18 +9,20 @@ if their ``boot_id`` is the same.
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from time import monotonic_ns
 from typing import Protocol
 
 import anyio
 import anyio.lowlevel
 
-from penstock.record._sampling.slot_timer import SlotTimer, asyncio_loop
-
-__all__ = ["Clock", "ClockSteps", "SystemClock", "boot_id"]
+__all__ = ["Cadence", "Clock", "ClockSteps", "SystemClock", "boot_id"]
 
 _STEP_NS = 50_000_000
 """NTP slews a clock by at most 0.5 ms a second; a step is usually larger."""
@@ -140,3 +142,114 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""
+
+
+# One timer and one wake-up for all tasks whose slots are due at the same moment.
+#
+# Devices of one rate that begin together share every slot. Each task with a timer of its own would
+# wake the loop once a device; so the first that waits for a moment makes the timer, and the others
+# join it.
+
+
+def asyncio_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop of the running asyncio task; None in a task of trio."""
+    try:
+        return None if asyncio.current_task() is None else asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+class _Moment:
+    """The tasks that wait for one moment, and its timer."""
+
+    __slots__ = ("timer", "waiters")
+
+    def __init__(self) -> None:
+        self.waiters: list[asyncio.Future[None]] = []
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class SlotTimer:
+    """Waits of the tasks of one asyncio event loop for moments of ``time.monotonic_ns``."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._moments: dict[int, _Moment] = {}
+
+    async def wait_until(self, target_ns: int) -> None:
+        """Return when ``time.monotonic_ns() >= target_ns``, with all others that wait for it."""
+        moment = self._moments.get(target_ns)
+        if moment is None:
+            moment = self._moments[target_ns] = _Moment()
+            self._arm(moment, target_ns)
+        waiter = self.loop.create_future()
+        moment.waiters.append(waiter)
+        try:
+            await waiter
+        except BaseException:
+            self._leave(moment, target_ns, waiter)
+            raise
+
+    def _arm(self, moment: _Moment, target_ns: int) -> None:
+        # A loop's clock need not be ours, so the time that is left is computed anew.
+        left_s = max(target_ns - monotonic_ns(), 0) / 1e9
+        moment.timer = self.loop.call_later(left_s, self._ring, moment, target_ns)
+
+    def _ring(self, moment: _Moment, target_ns: int) -> None:
+        if monotonic_ns() < target_ns:
+            # A loop whose timers count whole milliseconds may fire early.
+            self._arm(moment, target_ns)
+            return
+        del self._moments[target_ns]
+        moment.timer = None
+        for waiter in moment.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _leave(self, moment: _Moment, target_ns: int, waiter: asyncio.Future[None]) -> None:
+        moment.waiters.remove(waiter)
+        if not moment.waiters and moment.timer is not None:
+            moment.timer.cancel()
+            del self._moments[target_ns]
+
+
+# Slots on the time line: slot ``n`` belongs at ``start + n * period``, for every ``n``.
+#
+# The period is kept as a fraction and each target is computed from ``start``, never from the slot
+# before it. Adding a rounded period again and again was rejected: at 3 Hz a float period drifts by
+# some 100 ns in 10^6 slots, and a late wake-up would push every later slot.
+
+_SECOND = 1_000_000_000
+
+
+class Cadence:
+    """Exact integer arithmetic between slot numbers and monotonic nanoseconds."""
+
+    __slots__ = ("_denominator", "_numerator", "start_ns")
+
+    def __init__(self, start_ns: int, rate_hz: float) -> None:
+        if not (math.isfinite(rate_hz) and 1e-6 <= rate_hz <= 1e6):
+            raise ValueError(f"rate_hz must lie between 1e-6 and 1e6 Hz, not {rate_hz!r}")
+        # 0.1 Hz means one in ten seconds, not the binary fraction next to it.
+        rate = Fraction(repr(float(rate_hz)))
+        self.start_ns: int = start_ns
+        self._numerator = rate.numerator
+        self._denominator = rate.denominator * _SECOND
+
+    def target_ns(self, slot: int) -> int:
+        """When slot ``slot`` is due, rounded down to a nanosecond."""
+        return self.start_ns + slot * self._denominator // self._numerator
+
+    def slot_at(self, now_ns: int) -> int:
+        """The last slot that was due at ``now_ns`` (negative before the start)."""
+        # target_ns rounds down, so the slot that is due "now" may lie a fraction of a nanosecond
+        # ahead of the exact quotient: the +1 and -1 make this its exact inverse.
+        elapsed = now_ns - self.start_ns
+        return ((elapsed + 1) * self._numerator - 1) // self._denominator
+
+    def slots_within(self, duration_s: float) -> int:
+        """How many slots are due before ``duration_s`` seconds have passed (at least one)."""
+        if not (math.isfinite(duration_s) and duration_s > 0):
+            raise ValueError(f"duration must be more than 0 s, not {duration_s!r}")
+        exact = Fraction(repr(float(duration_s))) * _SECOND * self._numerator / self._denominator
+        return max(1, math.ceil(exact))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.record.cadence import Cadence
+from penstock.record.clock import Cadence
 from tests.python.record.batches import bounded
 
 rates = st.one_of(

@@ -20,8 +20,7 @@ from penstock.alicat import (
     TimeUnit,
 )
 from penstock.cli._errors import CommandError, ExitCode, harmless, one_line
-from penstock.record.cadence import Cadence
-from penstock.record.clock import SystemClock
+from penstock.record.clock import Cadence, SystemClock
 
 __all__ = [
     "choose_gas",

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
-from penstock.record.cadence import Cadence
-from penstock.record.clock import Clock
+from penstock.record.clock import Cadence, Clock
 
 __all__ = ["Alignment", "BusSchedule", "Lane", "first_slot_ns"]
 
