@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from penstock.record._sinks.arrow_sink import ArrowSink
     from penstock.record._sinks.csv_sink import CsvSink
     from penstock.record._sinks.jsonl_sink import JsonlSink
-    from penstock.record._sinks.loss_window import LossWindow
     from penstock.record._sinks.memory_sink import InMemorySink
     from penstock.record._sinks.parquet_sink import ParquetSink
     from penstock.record._sinks.pipe import BatchSource, pipe
@@ -70,7 +69,7 @@ if TYPE_CHECKING:
     )
     from penstock.record.failure_codes import FailureCode
     from penstock.record.schema import Field, RecordSchema
-    from penstock.record.sink import Sink, SinkBase
+    from penstock.record.sink import LossWindow, Sink, SinkBase
     from penstock.record.view import StoredRecording
     from penstock.record.view import open_recording as open
 
@@ -153,12 +152,12 @@ _HOMES = {
     "penstock.record._network.network_sink": "NetworkSink",
     "penstock.record._parts.recovery": "Recovery recover",
     "penstock.record._postgres.postgres_sink": "PostgresSink",
-    "penstock.record._sampling.poll_result": "PolledReading PollResult poll_timed",
+    "penstock.record._sampling.poll_result": "PollResult PolledReading poll_timed",
     "penstock.record._sampling.recorder": "Alignment OverflowPolicy Recording record",
     "penstock.record._sampling.sample": "Sample",
     "penstock.record._sampling.source": (
-        "DescribedSource EventSource FieldKind FieldValue GroupedPollSource PollSource "
-        "PushSource RatedSource SchemaSource SourceEvent"
+        "DescribedSource EventSource FieldKind FieldValue GroupedPollSource PollSource PushSource "
+        "RatedSource SchemaSource SourceEvent"
     ),
     "penstock.record._sampling.stream_source": "StreamSource",
     "penstock.record._sampling.summary": "AcquisitionSummary DeviceSummary SinkSummary",
@@ -168,7 +167,6 @@ _HOMES = {
     "penstock.record._sinks.arrow_sink": "ArrowSink",
     "penstock.record._sinks.csv_sink": "CsvSink",
     "penstock.record._sinks.jsonl_sink": "JsonlSink",
-    "penstock.record._sinks.loss_window": "LossWindow",
     "penstock.record._sinks.memory_sink": "InMemorySink",
     "penstock.record._sinks.parquet_sink": "ParquetSink",
     "penstock.record._sinks.pipe": "BatchSource pipe",
@@ -177,12 +175,12 @@ _HOMES = {
     "penstock.record.clock": "Clock SystemClock",
     "penstock.record.damage": "Damage DamagedError",
     "penstock.record.errors": (
-        "RecordError RecoveryError SinkDependencyError SinkError SinkExistsError "
-        "SinkSchemaError SinkWriteError"
+        "RecordError RecoveryError SinkDependencyError SinkError SinkExistsError SinkSchemaError "
+        "SinkWriteError"
     ),
     "penstock.record.failure_codes": "FailureCode",
     "penstock.record.schema": "Field RecordSchema",
-    "penstock.record.sink": "Sink SinkBase",
+    "penstock.record.sink": "LossWindow Sink SinkBase",
     "penstock.record.view": "StoredRecording open",
 }
 

@@ -7,11 +7,13 @@ neither a slow disk nor compression delays the next poll. A second thread keeps 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -23,13 +25,11 @@ import anyio.to_thread
 from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._sampling.sample import Sample
-from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.errors import SinkWriteError
 from penstock.record.schema import RecordSchema
 
 __all__ = [
-    "FollowedFile",
-    "NamedRecordFile",
+    "LossWindow",
     "PathSink",
     "RecordFile",
     "Sink",
@@ -518,3 +518,41 @@ def describe_sink(sink: Sink) -> str:
     """The path of a sink that has one, else the name of its class."""
     path = getattr(sink, "path", None)
     return str(path) if path is not None else type(sink).__name__
+
+
+# How much of a recording a crash or a power cut may lose.
+
+
+@dataclass(frozen=True, slots=True)
+class LossWindow:
+    """The rows that a sink may lose: the last accepted ones, limited in number and age.
+
+    It holds for SIGKILL, and for a power cut as far as the disk keeps what fsync(2) promises. A
+    sink syncs half a window after a row was accepted; a disk that takes longer than the other half
+    exceeds it.
+
+    Attributes:
+        seconds: None sets no bound in time; 0 makes each call of ``write_*`` durable.
+        rows: None sets no bound in rows; 0 makes each call of ``write_*`` durable. A call that
+            goes beyond it returns once all rows so far are durable.
+    """
+
+    seconds: float | None = 1.0
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds >= 0):
+            raise ValueError(
+                f"a loss window takes at least 0 seconds, or None for no bound, "
+                f"not {self.seconds!r}"
+            )
+        if self.rows is not None and self.rows < 0:
+            raise ValueError(
+                f"a loss window takes at least 0 rows, or None for no bound, not {self.rows!r}"
+            )
+
+    def is_full(self, rows_at_risk: int) -> bool:
+        """True when ``rows_at_risk`` rows that are not durable are more than allowed."""
+        if self.seconds == 0:
+            return rows_at_risk > 0
+        return self.rows is not None and rows_at_risk > self.rows

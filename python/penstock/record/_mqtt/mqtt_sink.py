@@ -13,7 +13,7 @@ from penstock.record._network.certificates import trusting
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.refused_rows import RefusedRows
 from penstock.record._network.secrets import Secret
-from penstock.record._sinks.loss_window import LossWindow
+from penstock.record.sink import LossWindow
 
 __all__ = ["MqttSink", "is_mqtt", "mqtt_address"]
 

@@ -13,8 +13,8 @@ from penstock.record._nats.nats_transport import NatsTransport
 from penstock.record._network.address import BrokerAddress
 from penstock.record._network.certificates import trusting
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
-from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.arrow import load_pyarrow
+from penstock.record.sink import LossWindow
 
 __all__ = ["NatsSink", "is_nats", "nats_address"]
 

@@ -10,9 +10,8 @@ import anyio.to_thread
 
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._network.protocol import Encoder, Transport
-from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.errors import SinkWriteError
-from penstock.record.sink import ThreadedSink
+from penstock.record.sink import LossWindow, ThreadedSink
 
 __all__ = ["NetworkSink", "SpooledFile"]
 

@@ -11,9 +11,9 @@ from penstock._renamed import renamed
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._postgres.postgres_transport import PostgresTransport
 from penstock.record._postgres.spooled_copy import Beginning, CopyEncoder
-from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.errors import SinkWriteError
 from penstock.record.postgres_server import PostgresServer
+from penstock.record.sink import LossWindow
 
 __all__ = ["PostgresSink"]
 

@@ -17,9 +17,8 @@ from penstock.record._sinks.files import create_file, replace_file
 from penstock.record._sinks.line_ends import fields_of
 from penstock.record._sinks.line_file import LineFile, Rotation
 from penstock.record._sinks.line_repair import described_beside, sidecar_path
-from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.schema import RecordSchema
-from penstock.record.sink import PathSink
+from penstock.record.sink import LossWindow, PathSink
 
 __all__ = ["CsvFile", "CsvSink"]
 

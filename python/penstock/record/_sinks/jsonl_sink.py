@@ -15,9 +15,8 @@ from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.json_text import json_bytes, json_line
 from penstock.record._sinks.line_file import LineFile, Rotation
 from penstock.record._sinks.line_repair import HEAD_KEY
-from penstock.record._sinks.loss_window import LossWindow
 from penstock.record.schema import RecordSchema
-from penstock.record.sink import PathSink
+from penstock.record.sink import LossWindow, PathSink
 
 __all__ = ["JsonlFile", "JsonlSink"]
 

@@ -11,8 +11,7 @@ from penstock.record._parts.part_writer import Partition, PartOptions
 from penstock.record._parts.parts_file import PartsFile
 from penstock.record._parts.table_formats import ParquetCompression, ParquetFormat
 from penstock.record._seals.signing import SigningKey
-from penstock.record._sinks.loss_window import LossWindow
-from penstock.record.sink import PathSink
+from penstock.record.sink import LossWindow, PathSink
 
 __all__ = ["ParquetSink"]
 

@@ -20,11 +20,10 @@ from penstock.record._seals.row_content import batch_of_rows
 from penstock.record._seals.row_seals import RowSeals, begin_of_table
 from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.files import check_not_removed, explain, explained
-from penstock.record._sinks.loss_window import LossWindow
 from penstock.record._sinks.sqlite_log import keep_torn_log, release_lock, take_lock
 from penstock.record.errors import SinkExistsError, SinkSchemaError, SinkWriteError
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
-from penstock.record.sink import PathSink
+from penstock.record.sink import LossWindow, PathSink
 
 __all__ = ["SqliteFile", "SqliteSink"]
 

@@ -10,9 +10,9 @@ from penstock.record._network.address import BrokerAddress
 from penstock.record._network.certificates import trusting
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.secrets import Secret
-from penstock.record._sinks.loss_window import LossWindow
 from penstock.record._sparkplug.rows import SparkplugRows
 from penstock.record._sparkplug.sparkplug_transport import SparkplugTransport
+from penstock.record.sink import LossWindow
 
 __all__ = ["SparkplugSink", "is_sparkplug", "sparkplug_address"]
 
