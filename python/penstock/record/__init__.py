@@ -28,21 +28,7 @@ if TYPE_CHECKING:
     from penstock.record._network.network_sink import NetworkSink
     from penstock.record._parts.recovery import Recovery, recover
     from penstock.record._postgres.postgres_sink import PostgresSink
-    from penstock.record._sampling.poll_result import PolledReading, PollResult, poll_timed
     from penstock.record._sampling.recorder import Alignment, OverflowPolicy, Recording, record
-    from penstock.record._sampling.sample import Sample
-    from penstock.record._sampling.source import (
-        DescribedSource,
-        EventSource,
-        FieldKind,
-        FieldValue,
-        GroupedPollSource,
-        PollSource,
-        PushSource,
-        RatedSource,
-        SchemaSource,
-        SourceEvent,
-    )
     from penstock.record._sampling.stream_source import StreamSource
     from penstock.record._sampling.summary import AcquisitionSummary, DeviceSummary, SinkSummary
     from penstock.record._seals.recording_check import check_seals
@@ -68,8 +54,21 @@ if TYPE_CHECKING:
         SinkWriteError,
     )
     from penstock.record.failure_codes import FailureCode
+    from penstock.record.sample import PolledReading, PollResult, Sample, poll_timed
     from penstock.record.schema import Field, RecordSchema
     from penstock.record.sink import LossWindow, Sink, SinkBase
+    from penstock.record.source import (
+        DescribedSource,
+        EventSource,
+        FieldKind,
+        FieldValue,
+        GroupedPollSource,
+        PollSource,
+        PushSource,
+        RatedSource,
+        SchemaSource,
+        SourceEvent,
+    )
     from penstock.record.view import StoredRecording
     from penstock.record.view import open_recording as open
 
@@ -152,13 +151,7 @@ _HOMES = {
     "penstock.record._network.network_sink": "NetworkSink",
     "penstock.record._parts.recovery": "Recovery recover",
     "penstock.record._postgres.postgres_sink": "PostgresSink",
-    "penstock.record._sampling.poll_result": "PollResult PolledReading poll_timed",
     "penstock.record._sampling.recorder": "Alignment OverflowPolicy Recording record",
-    "penstock.record._sampling.sample": "Sample",
-    "penstock.record._sampling.source": (
-        "DescribedSource EventSource FieldKind FieldValue GroupedPollSource PollSource PushSource "
-        "RatedSource SchemaSource SourceEvent"
-    ),
     "penstock.record._sampling.stream_source": "StreamSource",
     "penstock.record._sampling.summary": "AcquisitionSummary DeviceSummary SinkSummary",
     "penstock.record._seals.recording_check": "check_seals",
@@ -179,8 +172,13 @@ _HOMES = {
         "SinkWriteError"
     ),
     "penstock.record.failure_codes": "FailureCode",
+    "penstock.record.sample": "PollResult PolledReading Sample poll_timed",
     "penstock.record.schema": "Field RecordSchema",
     "penstock.record.sink": "LossWindow Sink SinkBase",
+    "penstock.record.source": (
+        "DescribedSource EventSource FieldKind FieldValue GroupedPollSource PollSource PushSource "
+        "RatedSource SchemaSource SourceEvent"
+    ),
     "penstock.record.view": "StoredRecording open",
 }
 

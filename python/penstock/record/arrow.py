@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.record._columns.columns import NumberColumn, TextColumn
-from penstock.record._sampling.source import FieldKind
 from penstock.record.errors import SinkDependencyError
 from penstock.record.schema import RESERVED_COLUMNS, TIME_COLUMNS, RecordSchema
+from penstock.record.source import FieldKind
 
 if TYPE_CHECKING:
     from penstock.record._columns.batch import SampleBatch

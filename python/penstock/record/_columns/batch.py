@@ -14,7 +14,7 @@ from penstock.record._columns.columns import (
     new_column,
 )
 from penstock.record._columns.sample_columns import buffer_samples
-from penstock.record._sampling.sample import Sample, from_utc_ns
+from penstock.record.sample import Sample, from_utc_ns
 from penstock.record.schema import (
     LEADING_COLUMNS,
     RECORDER_FIELDS,

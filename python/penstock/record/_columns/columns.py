@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
-from penstock.record._sampling.sample import Sample, to_utc_ns
-from penstock.record._sampling.source import DeviceResultLike, FieldKind, FieldValue, ReadingLike
+from penstock.record.sample import Sample, to_utc_ns
 from penstock.record.schema import (
     RECORDER_FIELDS,
     Field,
@@ -20,6 +19,7 @@ from penstock.record.schema import (
     column_name,
     text_column_name,
 )
+from penstock.record.source import DeviceResultLike, FieldKind, FieldValue, ReadingLike
 
 __all__ = [
     "BoolColumn",

@@ -14,7 +14,7 @@ from penstock.record._columns.columns import (
     TextColumn,
     new_column,
 )
-from penstock.record._sampling.sample import Sample, to_utc_ns
+from penstock.record.sample import Sample, to_utc_ns
 from penstock.record.schema import LEADING_COLUMNS, RECORDER_FIELDS, TRAILING_COLUMNS, RecordSchema
 
 __all__ = ["buffer_samples"]

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from penstock import __version__
-from penstock.record._sampling.source import (
+from penstock.record.clock import boot_id
+from penstock.record.schema import Field, unite
+from penstock.record.source import (
     DescribedSource,
     EventSource,
     FieldSchemaLike,
@@ -19,8 +21,6 @@ from penstock.record._sampling.source import (
     RatedSource,
     SchemaSource,
 )
-from penstock.record.clock import boot_id
-from penstock.record.schema import Field, unite
 
 __all__ = ["Bus", "SourceSet"]
 

@@ -14,9 +14,9 @@ import anyio.lowlevel
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from penstock._plain_task_group import plain_task_group
-from penstock.record._sampling.poll_result import PollResult
-from penstock.record._sampling.source import DeviceResultLike, FieldSchemaLike, ReadingLike
 from penstock.record._sampling.stream_taking import take_all
+from penstock.record.sample import PollResult
+from penstock.record.source import DeviceResultLike, FieldSchemaLike, ReadingLike
 
 __all__ = ["StampedReading", "StreamSource"]
 
