@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         SinkSchemaError,
         SinkWriteError,
     )
-    from penstock.record.failure_codes import FailureCode
+    from penstock.record.failures import FailureCode
     from penstock.record.sample import PolledReading, PollResult, Sample, poll_timed
     from penstock.record.schema import Field, RecordSchema
     from penstock.record.sink import LossWindow, Sink, SinkBase
@@ -171,7 +171,7 @@ _HOMES = {
         "RecordError RecoveryError SinkDependencyError SinkError SinkExistsError SinkSchemaError "
         "SinkWriteError"
     ),
-    "penstock.record.failure_codes": "FailureCode",
+    "penstock.record.failures": "FailureCode",
     "penstock.record.sample": "PollResult PolledReading Sample poll_timed",
     "penstock.record.schema": "Field RecordSchema",
     "penstock.record.sink": "LossWindow Sink SinkBase",
