@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from penstock.record._columns.arrow_batches import schema_from_arrow
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._columns.describe_columns import describe_columns
+from penstock.record._columns.row_columns import describe_columns
 from penstock.record._sinks.csv_text import csv_bytes, csv_header, quoted
 from penstock.record._sinks.files import replace_file
 from penstock.record._sinks.json_text import json_bytes, json_line

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.record import ColumnBuffer, Field, RecordSchema, Sample, SampleBatch
-from penstock.record._columns.sample_columns import buffer_samples
+from penstock.record._columns.batch import buffer_samples
 from penstock.record.sample import from_utc_ns
 from tests.python.record.batches import THREE_FIELDS, bounded, flow_batch, texts
 

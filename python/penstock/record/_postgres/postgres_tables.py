@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from penstock._record import copy_rows
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._columns.describe_columns import describe_columns
-from penstock.record._columns.row_columns import row_columns
+from penstock.record._columns.row_columns import describe_columns, row_columns
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
 
 __all__ = ["TableShape", "column_types", "copied_rows", "quoted"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock._renamed import renamed
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._columns.describe_columns import describe_columns
+from penstock.record._columns.row_columns import describe_columns
 from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.csv_text import csv_bytes, csv_header
 from penstock.record._sinks.files import create_file, replace_file

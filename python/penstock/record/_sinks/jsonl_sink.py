@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock._renamed import renamed
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._columns.describe_columns import describe_columns
+from penstock.record._columns.row_columns import describe_columns
 from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.json_text import json_bytes, json_line
 from penstock.record._sinks.line_file import LineFile, Rotation

@@ -15,7 +15,7 @@ from penstock._renamed import renamed
 from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import BoolColumn, NumberColumn, TextColumn
-from penstock.record._columns.describe_columns import describe_columns
+from penstock.record._columns.row_columns import describe_columns
 from penstock.record._seals.row_content import batch_of_rows
 from penstock.record._seals.row_seals import RowSeals, begin_of_table
 from penstock.record._seals.signing import SigningKey

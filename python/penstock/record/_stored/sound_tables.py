@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from penstock.record._columns.describe_columns import field_from_description
+from penstock.record._columns.row_columns import field_from_description
 from penstock.record._parts.parts_folder import RUNS_KEY
 from penstock.record._stored.usable_columns import times_of_a_calendar, usable_column
 from penstock.record.arrow import METADATA_KEY, arrow_schema, pyarrow_module
