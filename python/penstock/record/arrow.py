@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import importlib
 import json
-from array import array
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from penstock.record._columns.columns import NumberColumn, TextColumn
 from penstock.record.errors import SinkDependencyError
 from penstock.record.schema import RESERVED_COLUMNS, TIME_COLUMNS, RecordSchema
 from penstock.record.source import FieldKind
-
-if TYPE_CHECKING:
-    from penstock.record._columns.batch import SampleBatch
 
 __all__ = [
     "METADATA_KEY",
@@ -31,7 +26,6 @@ __all__ = [
     "measured_numbers",
     "name_with_unit",
     "pyarrow_module",
-    "record_batch",
     "unit_for",
     "units_of",
 ]
@@ -158,52 +152,3 @@ def arrow_type(kind: FieldKind) -> Any:
     if kind == "timestamp":
         return pa.timestamp("ns", "UTC")
     return {"float": pa.float64, "int": pa.int64, "bool": pa.bool_}[kind]()
-
-
-def record_batch(batch: SampleBatch) -> Any:
-    """A batch as ``pyarrow.RecordBatch``, lending the numeric buffers."""
-    pa = pyarrow_module()
-    schema = arrow_schema(batch.schema)
-    columns = [column_array(batch.raw(field.name), field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def column_array(column: TextColumn | NumberColumn | array[int] | array[float], kind: Any) -> Any:
-    """One column as an Arrow array of type ``kind``."""
-    pa = pyarrow_module()
-    if isinstance(column, TextColumn):
-        encoded = pa.DictionaryArray.from_arrays(
-            codes_array(column), pa.array(column.table, pa.string())
-        )
-        return encoded if pa.types.is_dictionary(kind) else encoded.dictionary_decode()
-    if isinstance(column, NumberColumn):
-        # Arrow packs truth values into bits; ours are bytes.
-        stored = pa.int8() if pa.types.is_boolean(kind) else kind
-        numbers = pa.Array.from_buffers(
-            stored, len(column), [_bitmap(pa, column.valid), _lend(pa, column.data)]
-        )
-        return numbers if stored is kind else numbers.cast(kind)
-    return pa.Array.from_buffers(kind, len(column), [None, _lend(pa, column)])
-
-
-def codes_array(column: TextColumn) -> Any:
-    """The codes of a text column as int32 with nulls for -1."""
-    pa = pyarrow_module()
-    codes = pa.Array.from_buffers(pa.int32(), len(column.codes), [None, _lend(pa, column.codes)])
-    if not column.has_null:
-        return codes
-    compute = pyarrow_module("pyarrow.compute")
-    return compute.if_else(compute.greater_equal(codes, 0), codes, pa.scalar(None, pa.int32()))
-
-
-def _lend(pa: Any, data: array[int] | array[float]) -> Any:
-    # py_buffer holds a reference and a buffer export: the array can then neither be freed nor
-    # resized under Arrow. An empty array has no address to lend.
-    return pa.py_buffer(data) if len(data) else pa.py_buffer(b"")
-
-
-def _bitmap(pa: Any, valid: bytearray) -> Any:
-    if 0 not in valid:
-        return None
-    as_bytes = pa.Array.from_buffers(pa.uint8(), len(valid), [None, pa.py_buffer(valid)])
-    return as_bytes.cast(pa.bool_()).buffers()[1]

@@ -20,7 +20,6 @@ from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch
 from penstock.record._parts.parts_folder import RUNS_KEY
 from penstock.record._parts.table_formats import ParquetFormat
 from penstock.record._stored.table_pieces import chosen_columns
-from penstock.record.arrow import record_batch
 from penstock.record.envelopes.bins import Bins, GrowingEnvelope, Numbers, Times
 from penstock.record.envelopes.curves import Curves
 from penstock.record.envelopes.lines import line_of
@@ -182,7 +181,7 @@ def table_of(fields: tuple[Field, ...], rows: list[Row], metadata: str = "{}") -
         buffer.append_row(device, "A", moment, moment, t, t, measured, "", None)
         if "event" in values:
             buffer.amend("event", values["event"])
-    return pa.Table.from_batches([record_batch(SampleBatch.from_buffer(buffer))])
+    return pa.Table.from_batches([SampleBatch.from_buffer(buffer).to_arrow()])
 
 
 def curves_of(*tables: pa.Table, **options: Any) -> Curves:

@@ -15,6 +15,7 @@ from penstock.record._columns.columns import (
     TimestampColumn,
     new_column,
 )
+from penstock.record.arrow import arrow_schema, pyarrow_module
 from penstock.record.sample import Sample, from_utc_ns, to_utc_ns
 from penstock.record.schema import LEADING_COLUMNS, RECORDER_FIELDS, TRAILING_COLUMNS, RecordSchema
 
@@ -126,9 +127,9 @@ class SampleBatch:
         encoded; the schema's metadata carries the recording's. SinkDependencyError without
         pyarrow.
         """
-        from penstock.record.arrow import record_batch
-
-        return record_batch(self)
+        schema = arrow_schema(self.schema)
+        columns = [_column_array(self.raw(field.name), field.type) for field in schema]
+        return pyarrow_module().RecordBatch.from_arrays(columns, schema=schema)
 
     def __iter__(self) -> Iterator[Sample]:
         known = [field.name for field in self.schema.fields]
@@ -164,6 +165,47 @@ class SampleBatch:
         if not isinstance(self._columns[name], TimestampColumn):
             return values
         return [None if value is None else from_utc_ns(value) for value in values]
+
+
+def _column_array(column: TextColumn | NumberColumn | array[int] | array[float], kind: Any) -> Any:
+    """One column as an Arrow array of type ``kind``."""
+    pa = pyarrow_module()
+    if isinstance(column, TextColumn):
+        encoded = pa.DictionaryArray.from_arrays(
+            _codes_array(column), pa.array(column.table, pa.string())
+        )
+        return encoded if pa.types.is_dictionary(kind) else encoded.dictionary_decode()
+    if isinstance(column, NumberColumn):
+        # Arrow packs truth values into bits; ours are bytes.
+        stored = pa.int8() if pa.types.is_boolean(kind) else kind
+        numbers = pa.Array.from_buffers(
+            stored, len(column), [_bitmap(pa, column.valid), _lend(pa, column.data)]
+        )
+        return numbers if stored is kind else numbers.cast(kind)
+    return pa.Array.from_buffers(kind, len(column), [None, _lend(pa, column)])
+
+
+def _codes_array(column: TextColumn) -> Any:
+    """The codes of a text column as int32 with nulls for -1."""
+    pa = pyarrow_module()
+    codes = pa.Array.from_buffers(pa.int32(), len(column.codes), [None, _lend(pa, column.codes)])
+    if not column.has_null:
+        return codes
+    compute = pyarrow_module("pyarrow.compute")
+    return compute.if_else(compute.greater_equal(codes, 0), codes, pa.scalar(None, pa.int32()))
+
+
+def _lend(pa: Any, data: array[int] | array[float]) -> Any:
+    # py_buffer holds a reference and a buffer export: the array can then neither be freed nor
+    # resized under Arrow. An empty array has no address to lend.
+    return pa.py_buffer(data) if len(data) else pa.py_buffer(b"")
+
+
+def _bitmap(pa: Any, valid: bytearray) -> Any:
+    if 0 not in valid:
+        return None
+    as_bytes = pa.Array.from_buffers(pa.uint8(), len(valid), [None, pa.py_buffer(valid)])
+    return as_bytes.cast(pa.bool_()).buffers()[1]
 
 
 # Sample objects to columns, one column at a time: ten times as fast as row by row.
