@@ -12,10 +12,9 @@ from typing import Any, TypeAlias
 from penstock.record._columns.arrow_batches import schema_from_arrow
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.row_columns import describe_columns
-from penstock.record._sinks.csv_text import csv_bytes, csv_header, quoted
-from penstock.record._sinks.files import replace_file
-from penstock.record._sinks.json_text import json_bytes, json_line
-from penstock.record._sinks.line_repair import sidecar_path
+from penstock.record._files.files import replace_file
+from penstock.record._files.line_ends import sidecar_path
+from penstock.record._files.row_text import csv_bytes, csv_header, json_bytes, json_line, quoted
 from penstock.record.arrow import METADATA_KEY, iso_times, pyarrow_module, units_of
 from penstock.record.exported_netcdf import write_netcdf
 from penstock.record.exported_workbook import write_workbook

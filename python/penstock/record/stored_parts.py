@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from penstock.record._files.files import numbered_parts, part_path
+from penstock.record._files.line_ends import rows_of_text
+from penstock.record._files.sqlite_log import lock_path
 from penstock.record._parts.compaction import joined_parts
 from penstock.record._parts.parts_folder import RUNS_KEY, PartsFolder, parts_path
-from penstock.record._sinks.files import numbered_parts, part_path
-from penstock.record._sinks.line_repair import rows_of_text
-from penstock.record._sinks.sqlite_log import lock_path
 from penstock.record._stored.csv_tables import csv_pieces, csv_table
 from penstock.record._stored.json_lines import jsonl_pieces, jsonl_table
 from penstock.record._stored.run_folders import (

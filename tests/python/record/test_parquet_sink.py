@@ -310,7 +310,7 @@ async def test_after_a_write_error_no_more_is_taken(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("penstock.record._sinks.files.os.write", refuse)
+        patch.setattr("penstock.record._files.files.os.write", refuse)
         with pytest.raises(SinkWriteError, match="No space left on device; free some space"):
             await sink.write_batch(flow_batch(5, first=5))
     with pytest.raises(SinkWriteError, match="No space left"):

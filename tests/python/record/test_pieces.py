@@ -12,9 +12,9 @@ import pytest
 
 import penstock.record
 from penstock.record import ArrowSink
+from penstock.record._files.sqlite_log import log_path, read_log
 from penstock.record._parts import compaction, table_formats
 from penstock.record._sinks import line_ends
-from penstock.record._sinks.sqlite_log import log_path, read_log
 from penstock.record._stored import csv_tables, json_lines, parquet_tables, sqlite_tables
 from penstock.record.sink_choice import sink_for
 from tests.python.record.batches import flow_batch

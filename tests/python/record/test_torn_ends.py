@@ -28,9 +28,9 @@ from penstock.record import (
     SqliteSink,
     recover,
 )
+from penstock.record._files.sqlite_log import log_path, read_log
 from penstock.record._parts.journal import JournalContent, _whole_batches, read_journal
 from penstock.record._parts.parts_folder import PartsFolder
-from penstock.record._sinks.sqlite_log import log_path, read_log
 from tests.python.record.batches import MASS_FLOW, flow_batch
 
 pytest.importorskip("pyarrow")

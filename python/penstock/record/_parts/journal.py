@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from penstock._durable_files import put_file, sync_folder, write_fully
+from penstock.record._files.files import explained
 from penstock.record._seals.seal import seals_path
 from penstock.record._seals.seal_writer import SealWriter
 from penstock.record._seals.signing import SigningKey
-from penstock.record._sinks.files import explained
 from penstock.record.arrow import pyarrow_module
 from penstock.record.damage import UNREADABLE, reason_of
 from penstock.record.errors import RecoveryError

@@ -21,6 +21,12 @@ from typing import Any
 
 from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
+from penstock.record._files.files import (
+    check_no_part_missing,
+    explained,
+    numbered_parts,
+    part_path,
+)
 from penstock.record._parts.compaction import compact, finish_compaction, sealed_table
 from penstock.record._parts.journal import Journal, remove_journal
 from penstock.record._parts.part_writer import (
@@ -35,12 +41,6 @@ from penstock.record._parts.parts_recovery import recover_folder
 from penstock.record._parts.table_formats import TableFormat
 from penstock.record._seals.digests import digest_name
 from penstock.record._seals.signing import SigningKey
-from penstock.record._sinks.files import (
-    check_no_part_missing,
-    explained,
-    numbered_parts,
-    part_path,
-)
 from penstock.record.arrow import pyarrow_module
 from penstock.record.damage import UNREADABLE
 from penstock.record.errors import SinkExistsError, SinkWriteError

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock._torn_end import Cut, EndTooLargeError, check_size, keep_copy
+from penstock.record._files.files import explained
 from penstock.record._parts.compaction import sealed_table
 from penstock.record._parts.journal import JournalContent, read_journal, remove_journal
 from penstock.record._parts.part_writer import PartOptions, write_part
@@ -16,7 +17,6 @@ from penstock.record._seals.digests import digest_name
 from penstock.record._seals.part_list import file_digest, read_part_list
 from penstock.record._seals.seal_check import check_file
 from penstock.record._seals.signing import SigningKey
-from penstock.record._sinks.files import explained
 from penstock.record.arrow import METADATA_KEY
 from penstock.record.damage import unreadable_is
 from penstock.record.errors import RecoveryError

@@ -11,21 +11,21 @@ from pathlib import Path
 
 from penstock._durable_files import find_leftovers
 from penstock._torn_end import Cut
-from penstock.record._parts.compaction import compact
-from penstock.record._parts.parts_folder import PartsFolder, locked, parts_path
-from penstock.record._parts.parts_recovery import recover_folder
-from penstock.record._parts.table_formats import ArrowFormat, ParquetFormat, TableFormat
-from penstock.record._seals.seal_writer import seal_what_is_found
-from penstock.record._seals.signing import SigningKey
-from penstock.record._sinks.files import explained, lock_file, part_path
-from penstock.record._sinks.line_repair import RepairedLines, repair_lines
-from penstock.record._sinks.sqlite_log import (
+from penstock.record._files.files import explained, lock_file, part_path
+from penstock.record._files.line_ends import RepairedLines, repair_lines
+from penstock.record._files.sqlite_log import (
     keep_torn_log,
     log_path,
     read_log,
     release_lock,
     take_lock,
 )
+from penstock.record._parts.compaction import compact
+from penstock.record._parts.parts_folder import PartsFolder, locked, parts_path
+from penstock.record._parts.parts_recovery import recover_folder
+from penstock.record._parts.table_formats import ArrowFormat, ParquetFormat, TableFormat
+from penstock.record._seals.seal_writer import seal_what_is_found
+from penstock.record._seals.signing import SigningKey
 from penstock.record.damage import UNREADABLE, reason_of, unreadable_is
 from penstock.record.errors import RecordError, RecoveryError
 

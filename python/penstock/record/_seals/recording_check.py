@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from penstock.record._files.files import numbered_parts
+from penstock.record._files.sqlite_log import lock_path
 from penstock.record._parts.parts_folder import RUN_KEY, PartsFolder, parts_path
 from penstock.record._seals.digests import digest_like
 from penstock.record._seals.part_list import ListedPart, PartList, file_digest, read_part_list
@@ -12,8 +14,6 @@ from penstock.record._seals.row_check import check_database
 from penstock.record._seals.seal_check import SealFindings, check_file
 from penstock.record._seals.signing import PublicKey
 from penstock.record._seals.stated_rows import check_stated_part, check_stated_text
-from penstock.record._sinks.files import numbered_parts
-from penstock.record._sinks.sqlite_log import lock_path
 from penstock.record._stored.table_files import format_of
 from penstock.record.damage import UNREADABLE
 from penstock.record.errors import RecordError

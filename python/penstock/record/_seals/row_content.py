@@ -17,8 +17,8 @@ from penstock._record import csv_rows, plain_rows
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import FloatColumn, NumberColumn, TextColumn, new_column
 from penstock.record._columns.row_columns import row_columns
+from penstock.record._files.row_text import quoted
 from penstock.record._seals.digests import FAST, Digest
-from penstock.record._sinks.csv_text import quoted
 from penstock.record.schema import RecordSchema
 
 __all__ = ["add_rows", "batch_of_rows"]

@@ -12,10 +12,15 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from penstock.record._files.line_ends import (
+    HEAD_BEGINS,
+    HEAD_KEY,
+    described_beside,
+    lines_of,
+    rows_of_text,
+)
 from penstock.record._seals.part_list import ListedPart
 from penstock.record._seals.seal_check import SealFindings, rows_from_to
-from penstock.record._sinks.line_ends import lines_of
-from penstock.record._sinks.line_repair import HEAD_BEGINS, HEAD_KEY, described_beside, rows_of_text
 from penstock.record._stored.table_files import format_of
 from penstock.record.damage import UNREADABLE, reason_of
 

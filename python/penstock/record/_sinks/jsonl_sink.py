@@ -11,10 +11,10 @@ from typing import Any
 from penstock._renamed import renamed
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.row_columns import describe_columns
+from penstock.record._files.line_ends import HEAD_KEY
+from penstock.record._files.row_text import json_bytes, json_line
 from penstock.record._seals.signing import SigningKey
-from penstock.record._sinks.json_text import json_bytes, json_line
 from penstock.record._sinks.line_file import LineFile, Rotation
-from penstock.record._sinks.line_repair import HEAD_KEY
 from penstock.record.schema import RecordSchema
 from penstock.record.sink import LossWindow, PathSink
 

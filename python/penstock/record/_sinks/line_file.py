@@ -19,10 +19,7 @@ from typing import Any, ClassVar
 from penstock._durable_files import sync_folder, write_fully
 from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._seals.seal import seals_path
-from penstock.record._seals.seal_writer import SealWriter
-from penstock.record._seals.signing import SigningKey
-from penstock.record._sinks.files import (
+from penstock.record._files.files import (
     check_no_part_missing,
     check_not_removed,
     create_file,
@@ -33,8 +30,16 @@ from penstock.record._sinks.files import (
     part_path,
     remove_parts,
 )
-from penstock.record._sinks.line_ends import Layout, rows_of
-from penstock.record._sinks.line_repair import repair_lines, rows_of_text, sidecar_path
+from penstock.record._files.line_ends import (
+    Layout,
+    repair_lines,
+    rows_of,
+    rows_of_text,
+    sidecar_path,
+)
+from penstock.record._seals.seal import seals_path
+from penstock.record._seals.seal_writer import SealWriter
+from penstock.record._seals.signing import SigningKey
 from penstock.record.errors import SinkExistsError, SinkWriteError
 from penstock.record.schema import RecordSchema
 

@@ -16,11 +16,11 @@ from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import BoolColumn, NumberColumn, TextColumn
 from penstock.record._columns.row_columns import describe_columns
+from penstock.record._files.files import check_not_removed, explain, explained
+from penstock.record._files.sqlite_log import keep_torn_log, release_lock, take_lock
 from penstock.record._seals.row_content import batch_of_rows
 from penstock.record._seals.row_seals import RowSeals, begin_of_table
 from penstock.record._seals.signing import SigningKey
-from penstock.record._sinks.files import check_not_removed, explain, explained
-from penstock.record._sinks.sqlite_log import keep_torn_log, release_lock, take_lock
 from penstock.record.errors import SinkExistsError, SinkSchemaError, SinkWriteError
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
 from penstock.record.sink import LossWindow, PathSink

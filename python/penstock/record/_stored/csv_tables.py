@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock._record import line_counts
-from penstock.record._sinks.line_ends import (
+from penstock.record._files.line_ends import (
     Layout,
     TextRow,
     fault_of,

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from penstock.record._sinks.line_repair import sidecar_path
+from penstock.record._files.line_ends import sidecar_path
 from penstock.record._stored.sound_tables import described_schema, fixed_types, plain_schema
 from penstock.record.arrow import arrow_schema, pyarrow_module
 from penstock.record.damage import UNREADABLE, DamageList, reason_of

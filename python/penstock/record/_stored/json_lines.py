@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.record._sinks.line_ends import is_cut, json_object, lines_of
-from penstock.record._sinks.line_repair import HEAD_KEY
+from penstock.record._files.line_ends import HEAD_KEY, is_cut, json_object, lines_of
 from penstock.record._stored.described_columns import described_columns, types_of
 from penstock.record._stored.sound_tables import (
     check_complete,

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from penstock.record._sinks.sqlite_log import keep_torn_log, lock_path, log_path, read_log
+from penstock.record._files.sqlite_log import keep_torn_log, lock_path, log_path, read_log
 from penstock.record._stored.sound_tables import (
     check_complete,
     converted,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.record._files.files import numbered_parts
 from penstock.record._parts.parts_folder import PartsFolder, parts_path
-from penstock.record._sinks.files import numbered_parts
 from penstock.record.archives.listing import archive_files, is_archive
 from penstock.record.damage import DamageList
 

@@ -17,18 +17,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from penstock._torn_end import Cut, EndTooLargeError, check_size, keep_copy
-from penstock.record._sinks.files import take_lock_file
+from penstock.record._files.files import take_lock_file
 from penstock.record.errors import RecoveryError
 
-__all__ = [
-    "LogEnd",
-    "keep_torn_log",
-    "lock_path",
-    "log_path",
-    "read_log",
-    "release_lock",
-    "take_lock",
-]
+__all__ = ["keep_torn_log", "lock_path", "log_path", "read_log", "release_lock", "take_lock"]
 
 _HEAD = struct.Struct(">8I")
 _FRAME = struct.Struct(">6I")
