@@ -34,13 +34,11 @@ if TYPE_CHECKING:
     from penstock.record._seals.recording_check import check_seals
     from penstock.record._seals.seal_check import SealFindings
     from penstock.record._seals.signing import PublicKey, SigningKey
-    from penstock.record._sinks.arrow_sink import ArrowSink
-    from penstock.record._sinks.csv_sink import CsvSink
-    from penstock.record._sinks.jsonl_sink import JsonlSink
+    from penstock.record._sinks.line_sinks import CsvSink, JsonlSink
     from penstock.record._sinks.memory_sink import InMemorySink
-    from penstock.record._sinks.parquet_sink import ParquetSink
     from penstock.record._sinks.pipe import BatchSource, pipe
     from penstock.record._sinks.sqlite_sink import SqliteSink
+    from penstock.record._sinks.table_sinks import ArrowSink, ParquetSink
     from penstock.record._sparkplug.sparkplug_sink import SparkplugSink
     from penstock.record.clock import Clock, SystemClock
     from penstock.record.damage import Damage, DamagedError
@@ -157,13 +155,11 @@ _HOMES = {
     "penstock.record._seals.recording_check": "check_seals",
     "penstock.record._seals.seal_check": "SealFindings",
     "penstock.record._seals.signing": "PublicKey SigningKey",
-    "penstock.record._sinks.arrow_sink": "ArrowSink",
-    "penstock.record._sinks.csv_sink": "CsvSink",
-    "penstock.record._sinks.jsonl_sink": "JsonlSink",
+    "penstock.record._sinks.line_sinks": "CsvSink JsonlSink",
     "penstock.record._sinks.memory_sink": "InMemorySink",
-    "penstock.record._sinks.parquet_sink": "ParquetSink",
     "penstock.record._sinks.pipe": "BatchSource pipe",
     "penstock.record._sinks.sqlite_sink": "SqliteSink",
+    "penstock.record._sinks.table_sinks": "ArrowSink ParquetSink",
     "penstock.record._sparkplug.sparkplug_sink": "SparkplugSink",
     "penstock.record.clock": "Clock SystemClock",
     "penstock.record.damage": "Damage DamagedError",

@@ -13,11 +13,9 @@ from penstock.record._mqtt.mqtt_sink import MqttSink, is_mqtt, mqtt_address
 from penstock.record._nats.nats_sink import NatsSink, is_nats, nats_address
 from penstock.record._postgres.postgres_sink import PostgresSink
 from penstock.record._seals.signing import SigningKey
-from penstock.record._sinks.arrow_sink import ArrowSink
-from penstock.record._sinks.csv_sink import CsvSink
-from penstock.record._sinks.jsonl_sink import JsonlSink
-from penstock.record._sinks.parquet_sink import ParquetSink
+from penstock.record._sinks.line_sinks import CsvSink, JsonlSink
 from penstock.record._sinks.sqlite_sink import SqliteSink
+from penstock.record._sinks.table_sinks import ArrowSink, ParquetSink
 from penstock.record._sparkplug.sparkplug_sink import (
     SparkplugSink,
     is_sparkplug,

@@ -1,4 +1,4 @@
-"""Recording into CSV."""
+"""Recording into CSV and JSON Lines."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from penstock._renamed import renamed
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.row_columns import describe_columns
 from penstock.record._files.files import create_file, replace_file
-from penstock.record._files.line_ends import described_beside, fields_of, sidecar_path
-from penstock.record._files.row_text import csv_bytes, csv_header
+from penstock.record._files.line_ends import HEAD_KEY, described_beside, fields_of, sidecar_path
+from penstock.record._files.row_text import csv_bytes, csv_header, json_bytes, json_line
 from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.line_file import LineFile, Rotation
 from penstock.record.schema import RecordSchema
 from penstock.record.sink import LossWindow, PathSink
 
-__all__ = ["CsvFile", "CsvSink"]
+__all__ = ["CsvSink", "JsonlSink"]
 
 
 class CsvSink(PathSink):
@@ -128,3 +128,87 @@ class CsvFile(LineFile):
         document |= {"rows": self._rows, **facts}
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
         replace_file(sidecar_path(path), text.encode())
+
+
+# Recording into JSON Lines.
+
+
+class JsonlSink(PathSink):
+    """Writes JSON Lines: one object a row.
+
+    The first line is ``{"penstock": {...}}`` with columns, units and metadata; a complete file
+    ends with a second ``penstock`` line. Everything else is as for
+    :class:`~penstock.record.CsvSink`.
+
+    Args:
+        path: the file.
+        overwrite: replace the file that is there, when the first batch comes.
+        append: continue the file that is there; see :class:`~penstock.record.CsvSink`.
+        force: with ``append``, cut off also an end that is more than a kill can tear.
+        metadata: write the ``penstock`` lines.
+        rotate_bytes: begin a new part once a part has this size.
+        rotate_interval: begin a new part once a part has this age.
+        loss_interval: see :class:`~penstock.record.LossWindow`.
+        loss_rows: see :class:`~penstock.record.LossWindow`.
+        seals: write ``run.jsonl.seals``, by which ``penstock verify`` proves that nothing has
+            changed since.
+        sign: the key that signs them.
+    """
+
+    @renamed(rotate_seconds="rotate_interval", loss_seconds="loss_interval")
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        append: bool = False,
+        force: bool = False,
+        metadata: bool = True,
+        rotate_bytes: int | None = None,
+        rotate_interval: float | None = None,
+        loss_interval: float | None = 1.0,
+        loss_rows: int | None = None,
+        seals: bool = True,
+        sign: SigningKey | None = None,
+    ) -> None:
+        super().__init__(
+            JsonlFile(
+                Path(path),
+                overwrite=overwrite,
+                append=append,
+                force=force,
+                rotation=Rotation(rotate_bytes, rotate_interval),
+                metadata=metadata,
+                seals=seals,
+                sign=sign,
+            ),
+            LossWindow(loss_interval, loss_rows),
+        )
+
+
+class JsonlFile(LineFile):
+    """The synchronous half of :class:`JsonlSink`."""
+
+    _quoted = False
+
+    def _head(self, schema: RecordSchema) -> bytes:
+        if not self._metadata:
+            return b""
+        head = {
+            "format": "penstock jsonl 1",
+            "columns": describe_columns(schema),
+            "recording": json.loads(schema.metadata),
+        }
+        return json_line({HEAD_KEY: head})
+
+    def _lines(self, batch: SampleBatch, start: int, stop: int) -> bytes:
+        return json_bytes(batch, start, stop)
+
+    def _has_head(self, path: Path, schema: RecordSchema) -> bool:
+        head = self._head(schema)
+        with open(path, "rb") as file:
+            return file.readline().rstrip() == head.rstrip()
+
+    def _describe(self, facts: Mapping[str, Any]) -> None:
+        if facts and self._metadata and not self._failed:
+            self._put(json_line({HEAD_KEY: {"rows": self._rows, **facts}}), 0)
