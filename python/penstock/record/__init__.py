@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from penstock.record._sampling.recorder import Alignment, OverflowPolicy, Recording, record
     from penstock.record._sampling.stream_source import StreamSource
     from penstock.record._sampling.summary import AcquisitionSummary, DeviceSummary, SinkSummary
-    from penstock.record._seals.recording_check import check_seals
     from penstock.record._seals.seal_check import SealFindings
     from penstock.record._seals.signing import PublicKey, SigningKey
     from penstock.record._sinks.line_sinks import CsvSink, JsonlSink
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
         SinkWriteError,
     )
     from penstock.record.failures import FailureCode
+    from penstock.record.recording_check import check_seals
     from penstock.record.sample import PolledReading, PollResult, Sample, poll_timed
     from penstock.record.schema import Field, RecordSchema
     from penstock.record.sink import LossWindow, Sink, SinkBase
@@ -152,7 +152,6 @@ _HOMES = {
     "penstock.record._sampling.recorder": "Alignment OverflowPolicy Recording record",
     "penstock.record._sampling.stream_source": "StreamSource",
     "penstock.record._sampling.summary": "AcquisitionSummary DeviceSummary SinkSummary",
-    "penstock.record._seals.recording_check": "check_seals",
     "penstock.record._seals.seal_check": "SealFindings",
     "penstock.record._seals.signing": "PublicKey SigningKey",
     "penstock.record._sinks.line_sinks": "CsvSink JsonlSink",
@@ -168,6 +167,7 @@ _HOMES = {
         "SinkWriteError"
     ),
     "penstock.record.failures": "FailureCode",
+    "penstock.record.recording_check": "check_seals",
     "penstock.record.sample": "PollResult PolledReading Sample poll_timed",
     "penstock.record.schema": "Field RecordSchema",
     "penstock.record.sink": "LossWindow Sink SinkBase",

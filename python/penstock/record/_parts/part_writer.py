@@ -17,8 +17,7 @@ from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import TextColumn
 from penstock.record._parts.parts_folder import PART_KEY, RUN_KEY, PartsFolder
 from penstock.record._parts.table_formats import TableFormat
-from penstock.record._seals.digests import new_digest
-from penstock.record._seals.running_digest import DigestThread
+from penstock.record._seals.digests import DigestThread, new_digest
 from penstock.record.arrow import arrow_schema, pyarrow_module
 from penstock.record.errors import SinkSchemaError
 from penstock.record.schema import RecordSchema

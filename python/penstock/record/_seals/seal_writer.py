@@ -21,17 +21,16 @@ from typing import Any
 
 from penstock._durable_files import put_file, sync_folder, write_fully
 from penstock._torn_end import torn_path
-from penstock.record._seals.digests import digest_name, digest_of, new_digest
-from penstock.record._seals.running_digest import DigestThread
+from penstock.record._seals.digests import DigestThread, digest_name, digest_of, new_digest
 from penstock.record._seals.seal import (
     ENDS,
     Seal,
     head_line,
+    read_seals,
     seal_before_digest,
     seal_line,
     seals_path,
 )
-from penstock.record._seals.seal_list import read_seals
 from penstock.record._seals.signing import SigningKey
 from penstock.record.errors import RecordError, SinkExistsError
 

@@ -1,1 +1,1 @@
-"""The sinks, their queues, and the files that they write."""
+"""The sinks and their queues."""
