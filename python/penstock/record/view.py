@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from penstock.record._stored.table_pieces import Columns, chosen_columns
+from penstock.record._stored.table_files import Columns, chosen_columns
 from penstock.record.arrow import METADATA_KEY, common_type, pyarrow_module, units_of
 from penstock.record.damage import Damage, DamageList
 from penstock.record.errors import RecordError

@@ -18,7 +18,7 @@ from penstock.cli import main
 from penstock.cli._recordings.checks import NEEDED, Findings, check
 from penstock.cli._recordings.polls import Distances
 from penstock.record import ColumnBuffer, Field, ParquetSink, RecordSchema, SampleBatch
-from penstock.record._stored import csv_tables
+from penstock.record._stored import line_tables
 from penstock.record.sink_choice import sink_for
 
 FIELDS = (
@@ -99,7 +99,7 @@ def test_pieces_are_judged_as_the_whole(
     path = recorded(tmp_path / "run.csv", slots, about=about)
     whole = checked(path).devices
     for size in (200, 700, 3000):
-        monkeypatch.setattr(csv_tables, "_PIECE_BYTES", size)
+        monkeypatch.setattr(line_tables, "_PIECE_BYTES", size)
         assert checked(path).devices == whole
 
 
@@ -168,7 +168,7 @@ def test_pieces_of_a_file_have_the_rows_of_the_whole(
     recording = penstock.record.open(path, strict=False)
     whole = recording.to_arrow()
     places = [str(each) for each in recording.damages]
-    monkeypatch.setattr(csv_tables, "_PIECE_BYTES", piece)
+    monkeypatch.setattr(line_tables, "_PIECE_BYTES", piece)
     parts = list(recording.pieces())
     assert [str(each) for each in recording.damages] == places
     assert len(parts) > 1

@@ -19,7 +19,7 @@ import penstock.record
 from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch
 from penstock.record._parts.parts_folder import RUNS_KEY
 from penstock.record._parts.table_formats import ParquetFormat
-from penstock.record._stored.table_pieces import chosen_columns
+from penstock.record._stored.table_files import chosen_columns
 from penstock.record.envelopes.bins import Bins, GrowingEnvelope, Numbers, Times
 from penstock.record.envelopes.curves import Curves
 from penstock.record.envelopes.lines import line_of

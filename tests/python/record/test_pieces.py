@@ -12,10 +12,10 @@ import pytest
 
 import penstock.record
 from penstock.record import ArrowSink
+from penstock.record._files import line_ends
 from penstock.record._files.sqlite_log import log_path, read_log
 from penstock.record._parts import compaction, table_formats
-from penstock.record._sinks import line_ends
-from penstock.record._stored import csv_tables, json_lines, parquet_tables, sqlite_tables
+from penstock.record._stored import line_tables, sqlite_tables, table_files
 from penstock.record.sink_choice import sink_for
 from tests.python.record.batches import flow_batch
 
@@ -29,14 +29,14 @@ NAMES = ["run.csv", "run.jsonl", "run.sqlite", "run.parquet", "run.arrow", "run"
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
-        (json_lines, "_ROWS_AT_A_TIME"),
+        (line_tables, "_ROWS_AT_A_TIME"),
         (sqlite_tables, "_ROWS_AT_A_TIME"),
-        (parquet_tables, "_ROWS_AT_A_TIME"),
+        (table_files, "_ROWS_AT_A_TIME"),
         (table_formats, "_ROWS_OF_A_PIECE"),
         (compaction, "_ROWS_AT_A_TIME"),
     ):
         monkeypatch.setattr(module, name, AT_A_TIME)
-    monkeypatch.setattr(csv_tables, "_PIECE_BYTES", 8192)
+    monkeypatch.setattr(line_tables, "_PIECE_BYTES", 8192)
 
 
 def write(path: Path, first: int = 0, **options: Any) -> None:
@@ -147,7 +147,7 @@ def test_a_stray_quote_takes_no_more_than_a_piece_into_memory(
     lines = path.read_bytes().split(b"\r\n")
     lines[line] = lines[line].replace(b"fuel,", b'fuel,"')
     path.write_bytes(b"\r\n".join(lines))
-    monkeypatch.setattr(csv_tables, "_MOST_LINES_BACK", 5)
+    monkeypatch.setattr(line_tables, "_MOST_LINES_BACK", 5)
     recording = penstock.record.open(path, strict=False)
     pieces = list(recording.pieces())
     assert max(len(piece.table) for piece in pieces) <= 2 * AT_A_TIME
@@ -192,7 +192,7 @@ def test_a_line_without_an_end_is_not_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, described: bool, fill: bytes
 ) -> None:
     """As where a disk has lost blocks of a file, or an editor its line ends."""
-    for module in (line_ends, csv_tables):
+    for module in (line_ends, line_tables):
         monkeypatch.setattr(module, "_LARGEST_ROW", 16384)
     path = tmp_path / name
     write(path)

@@ -37,7 +37,7 @@ from penstock.record._parts.part_writer import (
     write_part,
 )
 from penstock.record._parts.parts_folder import PartsFolder, parts_path
-from penstock.record._parts.parts_recovery import recover_folder
+from penstock.record._parts.recovery import recover_folder
 from penstock.record._parts.table_formats import TableFormat
 from penstock.record._seals.digests import digest_name
 from penstock.record._seals.signing import SigningKey

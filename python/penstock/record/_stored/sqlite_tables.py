@@ -18,7 +18,7 @@ from penstock.record._stored.sound_tables import (
     described_schema,
     plain_schema,
 )
-from penstock.record._stored.table_pieces import Columns, chosen_columns
+from penstock.record._stored.table_files import Columns, chosen_columns
 from penstock.record.arrow import arrow_schema, pyarrow_module
 from penstock.record.damage import DamageList, reason_of
 from penstock.record.recorder_lock import is_being_recorded
