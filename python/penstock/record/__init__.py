@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from penstock.record._nats.nats_sink import NatsSink
     from penstock.record._network.network_sink import NetworkSink
     from penstock.record._parts.recovery import Recovery, recover
-    from penstock.record._postgres.postgres_sink import PostgresSink
     from penstock.record._sampling.recorder import Alignment, OverflowPolicy, Recording, record
     from penstock.record._sampling.stream_source import StreamSource
     from penstock.record._sampling.summary import AcquisitionSummary, DeviceSummary, SinkSummary
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
         SinkWriteError,
     )
     from penstock.record.failures import FailureCode
+    from penstock.record.postgres_sink import PostgresSink
     from penstock.record.recording_check import check_seals
     from penstock.record.sample import PolledReading, PollResult, Sample, poll_timed
     from penstock.record.schema import Field, RecordSchema
@@ -148,7 +148,6 @@ _HOMES = {
     "penstock.record._nats.nats_sink": "NatsSink",
     "penstock.record._network.network_sink": "NetworkSink",
     "penstock.record._parts.recovery": "Recovery recover",
-    "penstock.record._postgres.postgres_sink": "PostgresSink",
     "penstock.record._sampling.recorder": "Alignment OverflowPolicy Recording record",
     "penstock.record._sampling.stream_source": "StreamSource",
     "penstock.record._sampling.summary": "AcquisitionSummary DeviceSummary SinkSummary",
@@ -167,6 +166,7 @@ _HOMES = {
         "SinkWriteError"
     ),
     "penstock.record.failures": "FailureCode",
+    "penstock.record.postgres_sink": "PostgresSink",
     "penstock.record.recording_check": "check_seals",
     "penstock.record.sample": "PollResult PolledReading Sample poll_timed",
     "penstock.record.schema": "Field RecordSchema",

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.record._postgres.postgres_tables import quoted
 from penstock.record.arrow import arrow_schema, pyarrow_module
 from penstock.record.errors import RecordError
+from penstock.record.postgres_copy import quoted
 from penstock.record.postgres_server import PostgresServer, load_psycopg
 from penstock.record.stored_parts import StoredPart, described_schema, plain_schema
 

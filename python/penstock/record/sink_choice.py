@@ -11,7 +11,6 @@ from penstock.record._influx.influx_address import InfluxAddress, is_influx
 from penstock.record._influx.influx_sink import InfluxSink
 from penstock.record._mqtt.mqtt_sink import MqttSink, is_mqtt, mqtt_address
 from penstock.record._nats.nats_sink import NatsSink, is_nats, nats_address
-from penstock.record._postgres.postgres_sink import PostgresSink
 from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.line_sinks import CsvSink, JsonlSink
 from penstock.record._sinks.sqlite_sink import SqliteSink
@@ -21,6 +20,7 @@ from penstock.record._sparkplug.sparkplug_sink import (
     is_sparkplug,
     sparkplug_address,
 )
+from penstock.record.postgres_sink import PostgresSink
 from penstock.record.postgres_uri import check_uri, is_postgres
 from penstock.record.sink import ThreadedSink
 
