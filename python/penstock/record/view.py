@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from penstock.record._stored.table_files import Columns, chosen_columns
-from penstock.record.arrow import METADATA_KEY, common_type, pyarrow_module, units_of
+from penstock.record.arrow import (
+    METADATA_KEY,
+    arrow_schema,
+    common_type,
+    pyarrow_module,
+    unit_for,
+    units_of,
+)
 from penstock.record.damage import Damage, DamageList
 from penstock.record.errors import RecordError
 from penstock.record.merged_runs import merged_by_time
-from penstock.record.postgres_parts import postgres_parts
+from penstock.record.postgres_copy import quoted
+from penstock.record.postgres_server import PostgresServer, load_psycopg
 from penstock.record.postgres_uri import is_postgres
 from penstock.record.run_history import Pause, RecordedRun, pauses_between, runs_of
 from penstock.record.stored_parts import (
     StoredPart,
     check_recording,
+    described_schema,
     plain_schema,
     recordings_in_order,
     stored_parts,
     stored_pieces,
 )
 
-__all__ = ["StoredRecording", "fitted", "joined", "open_recording", "united_schema"]
+__all__ = ["StoredRecording", "fitted", "open_recording", "united_schema"]
 
 # The ends of a number of 64 bits.
 _EARLIEST, _LATEST = -(2**63), 2**63 - 1
@@ -234,8 +245,6 @@ class StoredRecording:
             RecordError: if the field has no unit, or the unit changes within the recording.
             ImportError: without pint.
         """
-        from penstock.record._columns.pint_units import quantity_of
-
         return quantity_of(self, name, device, registry)
 
     def units(self) -> dict[str, str | dict[str, str]]:
@@ -378,3 +387,111 @@ def _named_columns(recording: StoredRecording) -> tuple[list[str], list[Any]]:
             column = column.cast(pa.timestamp("ns"))
         columns.append(column)
     return table.schema.names, columns
+
+
+# Recordings in a PostgreSQL database as Arrow tables.
+
+
+def postgres_parts(dsn: str, table: str) -> Iterator[StoredPart]:
+    """The tables of a recording, in the order of recording, by its URI and first table.
+
+    RecordError where they cannot be read; it does not show the password.
+    """
+    psycopg = load_psycopg()
+    namespace, _, base = table.rpartition(".")
+    prefix = f"{quoted(namespace)}." if namespace else ""
+    try:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            listed = connection.execute(
+                f"SELECT name, columns, recording FROM {prefix}penstock_parts ORDER BY part"
+            ).fetchall()
+            for name, columns, recording in listed:
+                if name == base or name.startswith(f"{base}_"):
+                    schema = plain_schema(arrow_schema(described_schema(columns, recording)))
+                    rows = _rows(connection, f"{prefix}{quoted(name)}", schema)
+                    yield StoredPart(Path(name), rows)
+    except psycopg.Error as error:
+        server = PostgresServer(dsn, table, connect_timeout=0)
+        raise RecordError(f"cannot read {server}: {' '.join(str(error).split())}") from error
+
+
+def _rows(connection: Any, table: str, schema: Any) -> Any:
+    pa = pyarrow_module()
+    columns = ", ".join(map(quoted, schema.names))
+    # Rows are only ever added, so they lie in the order of recording: in a table, and in each chunk
+    # of a hypertable, which are created one after the other.
+    order = "tableoid, ctid"
+    found = connection.execute(f"SELECT {columns} FROM {table} ORDER BY {order}").fetchall()
+    cells = list(zip(*found, strict=True)) if found else [()] * len(schema)
+    arrays = []
+    for column, field in zip(cells, schema, strict=True):
+        # The server keeps microseconds.
+        stored = pa.timestamp("us", "UTC") if pa.types.is_timestamp(field.type) else field.type
+        arrays.append(pa.array(column, stored).cast(field.type))
+    return pa.table(arrays, schema=schema)
+
+
+# Recorded fields as quantities of pint.
+
+# Units of flow at standard (S) and normal (N) conditions: volumes of their own kind, since they
+# count particles. They convert to each other's prefixes and times, never to a volume of pipe.
+_DEFINITIONS = (
+    "standard_liter = [standard_volume] = SL",
+    "normal_liter = [normal_volume] = NL",
+    "SLPM = standard_liter / minute",
+    "SLM = standard_liter / minute",
+    "SCCM = standard_liter / minute / 1000",
+    "SLPS = standard_liter / second",
+    "SCCS = standard_liter / second / 1000",
+    "NLPM = normal_liter / minute",
+    "NCCM = normal_liter / minute / 1000",
+    "LPM = liter / minute",
+    "CCM = cm ** 3 / minute",
+    "PSIA = psi",
+    "PSIG = psi",
+    "PSID = psi",
+    "barA = bar",
+    "barG = bar",
+)
+
+
+@lru_cache(maxsize=1)
+def _registry() -> Any:
+    registry = importlib.import_module("pint").UnitRegistry(autoconvert_offset_to_baseunit=True)
+    for definition in _DEFINITIONS:
+        registry.define(definition)
+    return registry
+
+
+def quantity_of(recording: StoredRecording, name: str, device: str, registry: Any) -> Any:
+    """See :meth:`StoredRecording.quantity`."""
+    compute = pyarrow_module("pyarrow.compute")
+    pa = pyarrow_module()
+    units, values = set(), []
+    for table in recording.tables():
+        if name not in table.schema.names:
+            continue
+        units.add(unit_for(units_of(table.schema), name, device))
+        rows = table.filter(compute.equal(table["device"].cast(pa.string()), device))
+        values.append(rows[name])
+    if len(units) != 1 or None in units:
+        found = ", ".join(sorted(map(str, units))) or "no such field"
+        raise RecordError(f"{name!r} of {device!r} has not one unit in {recording.path}: {found}")
+    numbers = pa.chunked_array(
+        [chunk for column in values for chunk in column.chunks], pa.float64()
+    )
+    registry = _registry() if registry is None else registry
+    unit = units.pop()
+    # Alicat prints temperature as a letter with a degree sign or a backtick before it.
+    return registry.Quantity(numbers.to_numpy(), _TEMPERATURES.get(str(unit), str(unit)))
+
+
+_TEMPERATURES = {
+    "`C": "degC",
+    "°C": "degC",
+    "C": "degC",
+    "`F": "degF",
+    "°F": "degF",
+    "F": "degF",
+    "`K": "K",
+}
