@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from penstock.record._network import gzip_text
+from penstock.record._network import rows
 
 TEXT = b"".join(b"samples,device=argon flow=%d.5 %d\n" % (i % 7, i) for i in range(10_000))
 
@@ -20,11 +20,11 @@ def test_text_comes_back_with_and_without_isal(
         pytest.importorskip("isal")
     else:
         monkeypatch.setitem(sys.modules, "isal.igzip", None)
-    gzip_text._compressor.cache_clear()
+    rows._gzip_compressor.cache_clear()
     try:
         for text in (b"", b"x", TEXT):
-            assert gzip.decompress(gzip_text.gzip_text(text)) == text
-        assert len(gzip_text.gzip_text(TEXT)) < len(TEXT) / 4
-        assert gzip_text.gzip_text(TEXT) == gzip_text.gzip_text(TEXT)  # without the time
+            assert gzip.decompress(rows.gzip_text(text)) == text
+        assert len(rows.gzip_text(TEXT)) < len(TEXT) / 4
+        assert rows.gzip_text(TEXT) == rows.gzip_text(TEXT)  # without the time
     finally:
-        gzip_text._compressor.cache_clear()
+        rows._gzip_compressor.cache_clear()

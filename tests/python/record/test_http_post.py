@@ -16,12 +16,11 @@ import penstock
 from penstock.record._influx.influx_address import InfluxAddress
 from penstock.record._influx.influx_transport import InfluxTransport
 from penstock.record._network import loop_thread
-from penstock.record._network.certificates import trusting
 from penstock.record._network.http_post import HttpPost
 from penstock.record._network.loop_thread import LoopThread
 from penstock.record._network.protocol import Away, Misconfigured
-from penstock.record._network.refused_rows import RefusedRows
-from penstock.record._network.secrets import Secret
+from penstock.record._network.rows import RefusedRows
+from penstock.record._network.server import Secret, trusting
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 

@@ -22,7 +22,7 @@ from penstock.record._influx.line_text import (
     quoted_text,
     series_head,
 )
-from penstock.record._network.secrets import Secret
+from penstock.record._network.server import Secret
 from tests.python.record.batches import batch_of, bounded, rows, typed_batch
 
 many_rows = st.lists(rows, min_size=1, max_size=12)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock._record import rising_stamps
-from penstock.record._network import row_stamps
-from penstock.record._network.row_stamps import RowStamps
+from penstock.record._network import rows as network_rows
+from penstock.record._network.rows import RowStamps
 from tests.python.record.batches import bounded
 
 NAMES = ["fuel", "air", "argon"]
@@ -64,8 +64,8 @@ def test_no_two_rows_of_a_series_have_one_stamp(seed: int) -> None:
 
 
 def test_a_clock_that_stays_behind_costs_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_stamps, "_REMEMBERED_ROWS", 100)
-    monkeypatch.setattr(row_stamps, "_FEW_ROWS", 10)
+    monkeypatch.setattr(network_rows, "_REMEMBERED_ROWS", 100)
+    monkeypatch.setattr(network_rows, "_FEW_ROWS", 10)
     unique = RowStamps()
     unique.unique(array("q", [10**9]), array("i", [0]), NAMES)
     codes = array("i", [0] * 10)

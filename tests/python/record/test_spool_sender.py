@@ -15,8 +15,7 @@ from penstock.files import SegmentedLog
 from penstock.record import SinkWriteError
 from penstock.record._network import spool_sender
 from penstock.record._network.protocol import Away, Misconfigured
-from penstock.record._network.sent_mark import SentMark
-from penstock.record._network.spool_sender import SpoolSender
+from penstock.record._network.spool_sender import SentMark, SpoolSender
 
 
 class OtherSide:

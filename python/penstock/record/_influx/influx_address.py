@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote
 
-from penstock.record._network.secrets import split_url
+from penstock.record._network.server import split_url
 
 __all__ = ["InfluxAddress", "is_influx"]
 

@@ -9,11 +9,10 @@ from penstock._renamed import renamed
 from penstock.record._influx.influx_address import InfluxAddress
 from penstock.record._influx.influx_transport import InfluxTransport
 from penstock.record._influx.line_encoder import LineEncoder
-from penstock.record._network.certificates import trusting
 from penstock.record._network.http_post import HttpPost
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
-from penstock.record._network.refused_rows import RefusedRows
-from penstock.record._network.secrets import Secret
+from penstock.record._network.rows import RefusedRows
+from penstock.record._network.server import Secret, trusting
 from penstock.record.sink import LossWindow
 
 __all__ = ["InfluxSink"]

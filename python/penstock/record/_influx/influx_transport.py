@@ -21,8 +21,8 @@ from penstock.record._influx.influx_address import InfluxAddress
 from penstock.record._influx.line_text import line_without_field
 from penstock.record._network.http_post import Answer, HttpPost
 from penstock.record._network.protocol import Away, Misconfigured
-from penstock.record._network.refused_rows import RefusedRows
-from penstock.record._network.secrets import Secret
+from penstock.record._network.rows import RefusedRows
+from penstock.record._network.server import Secret
 from penstock.record.errors import SinkWriteError
 
 __all__ = ["InfluxTransport"]

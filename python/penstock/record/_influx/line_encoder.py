@@ -11,8 +11,7 @@ from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import TextColumn
 from penstock.record._columns.row_columns import row_columns
 from penstock.record._influx.line_text import field_label, quoted_text, series_head
-from penstock.record._network.gzip_text import gzip_text
-from penstock.record._network.row_stamps import RowStamps
+from penstock.record._network.rows import RowStamps, gzip_text
 
 if TYPE_CHECKING:
     from penstock._record import Column

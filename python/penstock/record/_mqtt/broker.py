@@ -30,8 +30,7 @@ from penstock.record._mqtt.packets import (
     subscribe_packet,
     welcomed,
 )
-from penstock.record._network.failures import as_away
-from penstock.record._network.protocol import Away, Misconfigured
+from penstock.record._network.protocol import Away, Misconfigured, as_away
 
 __all__ = ["Broker"]
 

@@ -8,11 +8,9 @@ from pathlib import Path
 from penstock._renamed import renamed
 from penstock.record._mqtt.json_messages import JsonMessages
 from penstock.record._mqtt.mqtt_transport import MqttTransport
-from penstock.record._network.address import BrokerAddress
-from penstock.record._network.certificates import trusting
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
-from penstock.record._network.refused_rows import RefusedRows
-from penstock.record._network.secrets import Secret
+from penstock.record._network.rows import RefusedRows
+from penstock.record._network.server import BrokerAddress, Secret, trusting
 from penstock.record.sink import LossWindow
 
 __all__ = ["MqttSink", "is_mqtt", "mqtt_address"]

@@ -11,10 +11,9 @@ import time
 from penstock.record._mqtt.broker import Broker
 from penstock.record._mqtt.json_messages import messages_of
 from penstock.record._mqtt.packets import Message
-from penstock.record._network.address import BrokerAddress
 from penstock.record._network.protocol import Away, Misconfigured
-from penstock.record._network.refused_rows import RefusedRows
-from penstock.record._network.secrets import Secret
+from penstock.record._network.rows import RefusedRows
+from penstock.record._network.server import BrokerAddress, Secret
 from penstock.record.errors import SinkWriteError
 
 __all__ = ["MqttTransport"]

@@ -19,7 +19,7 @@ from hashlib import sha256
 from typing import Any
 
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._network.row_numbers import RowNumbers
+from penstock.record._network.rows import RowNumbers
 from penstock.record.arrow import pyarrow_module
 
 __all__ = ["SCHEMA", "ArrowMessages", "DeviceMessage", "subject_token"]

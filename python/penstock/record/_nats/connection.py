@@ -17,8 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.record._network.failures import as_away
-from penstock.record._network.protocol import Away, Misconfigured
+from penstock.record._network.protocol import Away, Misconfigured, as_away
 
 __all__ = ["Delivered", "Inbox", "NatsConnection", "Reply"]
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from penstock.record._nats.connection import NatsConnection, parsed_json
 from penstock.record._network.protocol import Misconfigured
-from penstock.record._network.secrets import Secret
+from penstock.record._network.server import Secret
 from penstock.record.errors import SinkWriteError
 
 __all__ = ["Login", "ask", "header_of", "said"]

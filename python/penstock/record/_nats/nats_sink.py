@@ -10,9 +10,8 @@ from penstock._renamed import renamed
 from penstock.record._nats.arrow_messages import ArrowMessages
 from penstock.record._nats.jetstream import Login
 from penstock.record._nats.nats_transport import NatsTransport
-from penstock.record._network.address import BrokerAddress
-from penstock.record._network.certificates import trusting
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
+from penstock.record._network.server import BrokerAddress, trusting
 from penstock.record.arrow import load_pyarrow
 from penstock.record.sink import LossWindow
 

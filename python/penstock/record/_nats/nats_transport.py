@@ -27,8 +27,8 @@ from penstock.record._nats.jetstream import (
     header_of,
     said,
 )
-from penstock.record._network.address import BrokerAddress
 from penstock.record._network.protocol import Away, Misconfigured
+from penstock.record._network.server import BrokerAddress
 
 __all__ = ["NatsTransport"]
 

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.record._network.failures import as_away
+from penstock.record._network.protocol import as_away
 
 __all__ = ["Answer", "HttpPost"]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Protocol
 
 from penstock.record._columns.batch import SampleBatch
+from penstock.record._network.server import describe_distrust
 
-__all__ = ["Away", "Encoder", "Misconfigured", "Transport"]
+__all__ = ["Away", "Encoder", "Misconfigured", "Transport", "as_away"]
 
 
 class Away(Exception):
@@ -95,3 +97,25 @@ class Transport(Protocol):
 
     def __str__(self) -> str:
         """The other side, without secrets."""
+
+
+# What a failed connection means for the sender of a spool.
+
+
+def as_away(
+    error: BaseException, timeout: float, malformed: tuple[type[Exception], ...]
+) -> Away | None:
+    """The error of a transport for an exception that ended an exchange; None for any other.
+
+    ``malformed`` are the exceptions of an answer that the protocol does not have. ``timeout`` is
+    the time-out of the exchange, in seconds.
+    """
+    if isinstance(error, TimeoutError):
+        return Away(f"no answer within {timeout:g} s")
+    if isinstance(error, EOFError):
+        return Away("the connection was closed before an answer came")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Misconfigured(describe_distrust(error))
+    if isinstance(error, (OSError, *malformed)):
+        return Away(" ".join(str(error).split()) or type(error).__name__)
+    return None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._network.row_numbers import RowNumbers
+from penstock.record._network.rows import RowNumbers
 from penstock.record._sparkplug.payload import DataType
 from penstock.record.schema import RECORDER_FIELDS
 

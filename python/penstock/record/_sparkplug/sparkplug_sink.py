@@ -6,10 +6,8 @@ import os
 from pathlib import Path
 
 from penstock._renamed import renamed
-from penstock.record._network.address import BrokerAddress
-from penstock.record._network.certificates import trusting
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
-from penstock.record._network.secrets import Secret
+from penstock.record._network.server import BrokerAddress, Secret, trusting
 from penstock.record._sparkplug.rows import SparkplugRows
 from penstock.record._sparkplug.sparkplug_transport import SparkplugTransport
 from penstock.record.sink import LossWindow

@@ -25,7 +25,7 @@ from typing import Any
 from penstock.record._mqtt.broker import Broker
 from penstock.record._mqtt.packets import Message
 from penstock.record._network.protocol import Away, Misconfigured
-from penstock.record._network.secrets import Secret
+from penstock.record._network.server import Secret
 from penstock.record._sparkplug.payload import DataType, Metric, encode_payload, fields_of
 from penstock.record._sparkplug.rows import SparkplugRow, rows_of
 from penstock.record.errors import SinkWriteError

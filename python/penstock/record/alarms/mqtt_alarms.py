@@ -11,10 +11,8 @@ from typing import Any
 from penstock.record._mqtt.broker import Broker
 from penstock.record._mqtt.json_messages import topic_level
 from penstock.record._mqtt.packets import Message
-from penstock.record._network.address import BrokerAddress
-from penstock.record._network.certificates import trusting
 from penstock.record._network.protocol import Away
-from penstock.record._network.secrets import Secret
+from penstock.record._network.server import BrokerAddress, Secret, trusting
 from penstock.record.errors import SinkWriteError
 
 __all__ = ["MqttAlarms"]

@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from penstock.record._network.certificates import trusting
 from penstock.record._network.http_post import HttpPost
 from penstock.record._network.protocol import Away
-from penstock.record._network.secrets import Secret, split_url
+from penstock.record._network.server import Secret, split_url, trusting
 from penstock.record.alarms.delivery import NeverTaken
 from penstock.record.errors import SinkWriteError
 

@@ -17,8 +17,8 @@ from penstock.record._nats.jetstream import NO_SUCH_STREAM, Login, ask, said
 from penstock.record._nats.leases import Leases
 from penstock.record._nats.nats_sink import nats_address
 from penstock.record._nats.run_reader import RunReader
-from penstock.record._network.certificates import trusting
 from penstock.record._network.protocol import Away, Misconfigured
+from penstock.record._network.server import trusting
 from penstock.record.archives.manifest import Fenced
 from penstock.record.archives.postgres_archive import PostgresArchive
 from penstock.record.archives.run_archive import RunArchive

@@ -1,0 +1,156 @@
+"""The server of a sink: its address, its secrets, and whom the sink trusts."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from penstock.record.errors import SinkWriteError
+
+__all__ = ["BrokerAddress", "Secret", "describe_distrust", "split_url", "trusting"]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """A broker, and the name below which it is written.
+
+    Attributes:
+        scheme: in lower case.
+        host: a name or an address.
+        port: TCP port.
+        name: the path, without the slashes around it.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    name: str
+
+    @classmethod
+    def parse(cls, url: str, ports: dict[str, int], *, name: str, secrets: str) -> BrokerAddress:
+        """Read a URL.
+
+        Args:
+            url: what is read.
+            ports: the schemes, and the port of each.
+            name: for a URL without a path.
+            secrets: where user and password belong, for an error.
+
+        Raises:
+            ValueError: it is malformed, or holds a password.
+        """
+        parts = split_url(url, secrets)
+        scheme, host, port = parts.scheme, parts.hostname, parts.port
+        if scheme not in ports or not host:
+            known = " or ".join(f"{each}://HOST" for each in ports)
+            raise ValueError(f"the URL with {scheme}:// is no address of a broker: write {known}")
+        if parts.query or parts.fragment:
+            raise ValueError(
+                f"{scheme}://{host} has options behind ? or #, and there are none: {secrets}"
+            )
+        return cls(scheme, host, port or ports[scheme], unquote(parts.path).strip("/") or name)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}/{self.name}"
+
+
+# Tokens and passwords: from the environment or a file, never from a URL or a command line.
+#
+# Other users of a machine can read the command lines of all processes, and URLs end up in logs.
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Where a secret is. Its text is read anew for each use: a file may be replaced meanwhile.
+
+    Attributes:
+        file: a file whose text is the secret, without the blanks around it.
+        variable: an environment variable, for a secret without a file.
+    """
+
+    file: Path | None = None
+    variable: str | None = None
+
+    def read(self) -> str | None:
+        """The secret; None where the variable is not set, or neither is named.
+
+        Raises:
+            SinkWriteError: the file cannot be read, or is empty; or the secret is not one line of
+                text, which no header field could carry.
+        """
+        if self.file is None:
+            text = os.environ.get(self.variable, "").strip() if self.variable else ""
+            if not text.isprintable():
+                raise SinkWriteError(
+                    f"the secret in {self.variable} has line ends or other control characters: "
+                    "set the variable to one line of text"
+                )
+            return text or None
+        try:
+            text = self.file.read_text("utf-8-sig").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise SinkWriteError(
+                f"the secret in {self.file} cannot be read: {reason}; check the path and who may "
+                "read it"
+            ) from error
+        if not text or not text.isprintable():
+            raise SinkWriteError(f"{self.file} holds no secret: write it there, on one line")
+        return text
+
+
+def split_url(url: str, remedy: str) -> SplitResult:
+    """The parts of a URL that holds no user and no password.
+
+    One ``@`` is enough: a password with ``/``, ``?`` or ``#`` looks like a path. No error shows the
+    URL, nor has a cause that does.
+
+    Raises:
+        ValueError: it holds one, or its host or port is malformed.
+    """
+    scheme = url.partition("://")[0].lower()
+    if "@" in url:
+        raise ValueError(
+            f"a URL with {scheme}:// holds no user and no password, which every user of the "
+            f"machine could read: {remedy}; an @ in a name is written %40"
+        )
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - raises
+    except ValueError:
+        raise ValueError(
+            f"the URL with {scheme}:// has no valid host or port: write {scheme}://HOST:PORT/NAME"
+        ) from None
+    return parts
+
+
+# Whom a sink trusts, and what is said of a server that cannot be trusted.
+
+
+def trusting(ca_file: str | os.PathLike[str] | None) -> ssl.SSLContext:
+    """TLS that checks the server's name, and its certificate against the system's or ``ca_file``.
+
+    Raises:
+        ValueError: there are no certificates in the file.
+    """
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        raise ValueError(
+            f"the certificates in {os.fspath(ca_file or '')} cannot be read: {reason}; name a file "
+            "with certificates as PEM"
+        ) from error
+
+
+def describe_distrust(error: ssl.SSLCertVerificationError) -> str:
+    """Why a server is not trusted, and what to do."""
+    reason = " ".join(str(getattr(error, "verify_message", "") or error).split())
+    return (
+        f"the server's certificate is not trusted ({reason}): name the certificates of its "
+        "authority with ca_file, or write the name of the host that is in the certificate"
+    )
