@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from penstock._torn_end import Cut
     from penstock.record._columns.batch import SampleBatch
     from penstock.record._columns.columns import ColumnBuffer
-    from penstock.record._influx.influx_sink import InfluxSink
     from penstock.record._mqtt.mqtt_sink import MqttSink
+    from penstock.record._mqtt.sparkplug_sink import SparkplugSink
     from penstock.record._nats.nats_sink import NatsSink
+    from penstock.record._network.influx_sink import InfluxSink
     from penstock.record._network.network_sink import NetworkSink
     from penstock.record._parts.recovery import Recovery, recover
     from penstock.record._sampling.recorder import Alignment, OverflowPolicy, Recording, record
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from penstock.record._sinks.pipe import BatchSource, pipe
     from penstock.record._sinks.sqlite_sink import SqliteSink
     from penstock.record._sinks.table_sinks import ArrowSink, ParquetSink
-    from penstock.record._sparkplug.sparkplug_sink import SparkplugSink
     from penstock.record.clock import Clock, SystemClock
     from penstock.record.damage import Damage, DamagedError
     from penstock.record.errors import (
@@ -143,9 +143,10 @@ _HOMES = {
     "penstock._torn_end": "Cut",
     "penstock.record._columns.batch": "SampleBatch",
     "penstock.record._columns.columns": "ColumnBuffer",
-    "penstock.record._influx.influx_sink": "InfluxSink",
     "penstock.record._mqtt.mqtt_sink": "MqttSink",
+    "penstock.record._mqtt.sparkplug_sink": "SparkplugSink",
     "penstock.record._nats.nats_sink": "NatsSink",
+    "penstock.record._network.influx_sink": "InfluxSink",
     "penstock.record._network.network_sink": "NetworkSink",
     "penstock.record._parts.recovery": "Recovery recover",
     "penstock.record._sampling.recorder": "Alignment OverflowPolicy Recording record",
@@ -158,7 +159,6 @@ _HOMES = {
     "penstock.record._sinks.pipe": "BatchSource pipe",
     "penstock.record._sinks.sqlite_sink": "SqliteSink",
     "penstock.record._sinks.table_sinks": "ArrowSink ParquetSink",
-    "penstock.record._sparkplug.sparkplug_sink": "SparkplugSink",
     "penstock.record.clock": "Clock SystemClock",
     "penstock.record.damage": "Damage DamagedError",
     "penstock.record.errors": (

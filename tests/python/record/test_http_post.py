@@ -13,10 +13,9 @@ import pytest
 import trustme
 
 import penstock
-from penstock.record._influx.influx_address import InfluxAddress
-from penstock.record._influx.influx_transport import InfluxTransport
 from penstock.record._network import loop_thread
 from penstock.record._network.http_post import HttpPost
+from penstock.record._network.influx_sink import InfluxAddress, InfluxTransport
 from penstock.record._network.loop_thread import LoopThread
 from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record._network.rows import RefusedRows

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from penstock._record import line_rows
 from penstock.record import InfluxSink, MqttSink, NatsSink, SampleBatch, SinkWriteError
-from penstock.record._influx.influx_address import InfluxAddress
-from penstock.record._influx.line_encoder import LineEncoder
-from penstock.record._influx.line_text import (
+from penstock.record._network.influx_lines import (
+    LineEncoder,
     field_label,
     line_without_field,
     quoted_text,
     series_head,
 )
+from penstock.record._network.influx_sink import InfluxAddress
 from penstock.record._network.server import Secret
 from tests.python.record.batches import batch_of, bounded, rows, typed_batch
 

@@ -15,7 +15,7 @@ import pytest
 from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch, SparkplugSink
 from penstock.record._mqtt.broker import Broker
 from penstock.record._mqtt.packets import Message
-from penstock.record._sparkplug.payload import DataType, Metric, encode_payload, fields_of
+from penstock.record._mqtt.sparkplug_payload import DataType, Metric, encode_payload, fields_of
 from tests.python.conftest import BACKENDS
 from tests.python.integration.daemons import PATIENT, until
 from tests.python.integration.mosquitto import Mosquitto, mosquitto

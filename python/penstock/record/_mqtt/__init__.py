@@ -1,1 +1,1 @@
-"""MQTT 5: packets, a connection to a broker, and rows as its messages."""
+"""MQTT 5: packets, a connection to a broker, rows as its messages; Sparkplug B above it."""

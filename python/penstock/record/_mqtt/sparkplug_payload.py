@@ -5,11 +5,27 @@ A dozen fields: encoded here, and not by a library that the sink would need for 
 
 from __future__ import annotations
 
+import json
+import math
 import struct
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-__all__ = ["DataType", "Metric", "encode_payload", "fields_of"]
+from penstock.record._columns.batch import SampleBatch
+from penstock.record._network.rows import RowNumbers
+from penstock.record.schema import RECORDER_FIELDS
+
+__all__ = [
+    "DataType",
+    "Metric",
+    "SparkplugRow",
+    "SparkplugRows",
+    "encode_payload",
+    "fields_of",
+    "rows_of",
+]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -142,3 +158,78 @@ def fields_of(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             raise ValueError(f"a field of wire type {kind} does not end")
         yield tag, data[at : at + size]
         at += size
+
+
+# Rows as the spool keeps them until they are Sparkplug's.
+#
+# Which alias a field has is known only when it is sent, because a birth gives it.
+
+_TYPES = {
+    "float": DataType.DOUBLE,
+    "int": DataType.INT64,
+    "bool": DataType.BOOLEAN,
+    "text": DataType.STRING,
+    "timestamp": DataType.INT64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SparkplugRow:
+    """A row of a device: its stamp in nanoseconds, and each metric with its type, unit, value."""
+
+    device: str
+    t_utc_ns: int
+    metrics: dict[str, tuple[int, str | None, Any]]
+
+
+class SparkplugRows:
+    """An :class:`~penstock.record._network.protocol.Encoder`."""
+
+    kind = b"SPB1"
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._numbers = RowNumbers()
+        self._lines: list[str] = []
+
+    def add(self, batch: SampleBatch) -> None:
+        fields = batch.schema.fields
+        columns = {each.name: batch.column(each.name) for each in fields}
+        fixed = {name: batch.column(name) for name in ("device", "t_utc", "t_mono_ns")}
+        status, error = batch.column("status"), batch.column("error")
+        devices: Any = batch.raw("device")
+        numbers = self._numbers.take(devices.codes, devices.table)
+        for row in range(len(batch)):
+            device = fixed["device"][row]
+            metrics: dict[str, list[Any]] = {
+                "run": [DataType.STRING, None, self._numbers.run],
+                "row": [DataType.INT64, None, numbers[row]],
+                "t_utc_ns": [DataType.INT64, "ns", fixed["t_utc"][row]],
+                "t_mono_ns": [DataType.INT64, "ns", fixed["t_mono_ns"][row]],
+                "status": [DataType.STRING, None, status[row]],
+                "error": [DataType.STRING, None, error[row]],
+            }
+            for each in fields:
+                value = columns[each.name][row]
+                if value is None and each.name in RECORDER_FIELDS:
+                    continue
+                if isinstance(value, float) and not math.isfinite(value):
+                    value = None
+                unit = each.unit or dict(each.units).get(device)
+                metrics[each.name] = [_TYPES[each.kind], unit, value]
+            line = json.dumps([device, fixed["t_utc"][row], metrics])
+            self._lines.append(line)
+            self.size += len(line)
+
+    def take(self) -> list[tuple[int, bytes]]:
+        if not self._lines:
+            return []
+        lines, self._lines, self.size = self._lines, [], 0
+        return [(len(lines), zlib.compress("\n".join(lines).encode(), 1))]
+
+
+def rows_of(payload: bytes) -> Iterator[SparkplugRow]:
+    """The rows of a payload of the spool."""
+    for line in zlib.decompress(payload).split(b"\n"):
+        device, stamp, metrics = json.loads(line)
+        yield SparkplugRow(device, stamp, {name: tuple(each) for name, each in metrics.items()})

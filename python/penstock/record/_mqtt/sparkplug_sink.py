@@ -1,19 +1,10 @@
-"""An edge node of Sparkplug B 3.0: births, data, deaths, and rebirths on request.
-
-The order of a connection: the subscription to commands, NBIRTH with seq 0, a DBIRTH for each
-device, data. A device or a metric that is new is born before its first value, with all metrics of
-its device. Data have aliases only. ``seq`` counts births and data of all devices, 0 to 255, and is
-taken when a message is handed over. ``bdSeq`` counts connections, in a file, so that a host can
-tell the death of an old one.
-
-Data are of QoS 0, so says the specification: nobody confirms them. What was handed over in the last
-``lag`` seconds before a connection was lost is sent again, as historical values.
-"""
+"""Recording as an edge node of Sparkplug B."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import ssl
 import time
@@ -22,15 +13,128 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penstock._renamed import renamed
 from penstock.record._mqtt.broker import Broker
 from penstock.record._mqtt.packets import Message
+from penstock.record._mqtt.sparkplug_payload import (
+    DataType,
+    Metric,
+    SparkplugRow,
+    SparkplugRows,
+    encode_payload,
+    fields_of,
+    rows_of,
+)
+from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.protocol import Away, Misconfigured
-from penstock.record._network.server import Secret
-from penstock.record._sparkplug.payload import DataType, Metric, encode_payload, fields_of
-from penstock.record._sparkplug.rows import SparkplugRow, rows_of
+from penstock.record._network.server import BrokerAddress, Secret, trusting
 from penstock.record.errors import SinkWriteError
+from penstock.record.sink import LossWindow
 
-__all__ = ["SparkplugTransport"]
+__all__ = ["SparkplugSink", "is_sparkplug", "sparkplug_address"]
+
+_PORTS = {"sparkplug": 1883, "sparkplugs": 8883}
+_SECRETS = (
+    "set MQTT_USERNAME and MQTT_PASSWORD in the environment, or name a file with password_file"
+)
+
+
+def is_sparkplug(target: str) -> bool:
+    """Whether ``target`` is a URL of an edge node."""
+    return target.partition("://")[0].lower() in _PORTS and "://" in target
+
+
+def sparkplug_address(url: str) -> tuple[BrokerAddress, str, str]:
+    """The broker, the group and the edge node. ValueError."""
+    address = BrokerAddress.parse(url, _PORTS, name="", secrets=_SECRETS)
+    group, _, node = address.name.partition("/")
+    if not group or not node or any(each in address.name for each in "+#\0") or "/" in node:
+        raise ValueError(
+            f"{address} names no edge node: write {address.scheme}://HOST/GROUP/NODE, no + or #"
+        )
+    return address, group, node
+
+
+class SparkplugSink(NetworkSink):
+    """Publishes rows as the data of an edge node of Sparkplug B 3.0, by MQTT 5.
+
+    Each device of the recording is a device of the node, each field a metric with its unit as
+    ``engUnit``, and beside them ``run`` and ``row``, the identity of the row, and ``t_utc_ns``,
+    since Sparkplug's own stamps are milliseconds. Births and data have QoS 0, as the specification
+    demands: nobody confirms them.
+
+    Every row goes to ``spool`` first, a folder on this machine, and from there to the broker. Rows
+    that waited longer than 5 s, and those of the last ``lag`` seconds before a connection was lost,
+    are sent as historical values.
+
+    Args:
+        url: ``sparkplug://HOST[:1883]/GROUP/NODE``, ``sparkplugs://`` for TLS.
+        password_file: a file with the password. Without it MQTT_PASSWORD counts; the user is
+            MQTT_USERNAME.
+        ca_file: certificates (PEM) of an authority of your own.
+        spool: the folder; by default ``samples.sparkplug-spool`` in the current one. Beside it is a
+            file with the number of the last connection.
+        spool_bytes: its largest size. Beyond it, writing raises SinkWriteError.
+        lag: seconds for which a row that was handed over is kept.
+        timeout: seconds to wait for an answer.
+        close_timeout: seconds that ``close`` waits for the last rows to be taken.
+        loss_interval: see :class:`~penstock.record.LossWindow`.
+        loss_rows: see :class:`~penstock.record.LossWindow`.
+
+    ``open`` raises SinkWriteError where the broker refuses the user. A broker that does not answer
+    is waited for.
+
+    Raises:
+        ValueError: the URL is malformed, or holds a password; ``ca_file`` cannot be read.
+    """
+
+    @renamed(loss_seconds="loss_interval")
+    def __init__(
+        self,
+        url: str,
+        *,
+        password_file: str | os.PathLike[str] | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
+        spool: str | os.PathLike[str] | None = None,
+        spool_bytes: int = 16 << 30,
+        lag: float = 5.0,
+        timeout: float = 10.0,
+        close_timeout: float = 10.0,
+        loss_interval: float | None = 1.0,
+        loss_rows: int | None = None,
+    ) -> None:
+        address, group, node = sparkplug_address(url)
+        folder = Path("samples.sparkplug-spool" if spool is None else spool)
+        tls = trusting(ca_file) if address.scheme == "sparkplugs" else None
+        transport = SparkplugTransport(
+            str(address),
+            address.host,
+            address.port,
+            tls,
+            group,
+            node,
+            Secret(None, "MQTT_USERNAME"),
+            Secret(None if password_file is None else Path(password_file), "MQTT_PASSWORD"),
+            folder.with_name(f"{folder.name}-bdseq"),
+            lag=lag,
+            timeout=timeout,
+        )
+        file = SpooledFile(
+            SparkplugRows(), transport, folder, most_bytes=spool_bytes, patience=close_timeout
+        )
+        super().__init__(file, LossWindow(loss_interval, loss_rows))
+
+
+# An edge node of Sparkplug B 3.0: births, data, deaths, and rebirths on request.
+#
+# The order of a connection: the subscription to commands, NBIRTH with seq 0, a DBIRTH for each
+# device, data. A device or a metric that is new is born before its first value, with all metrics of
+# its device. Data have aliases only. ``seq`` counts births and data of all devices, 0 to 255, and
+# is taken when a message is handed over. ``bdSeq`` counts connections, in a file, so that a host
+# can tell the death of an old one.
+#
+# Data are of QoS 0, so says the specification: nobody confirms them. What was handed over in the
+# last ``lag`` seconds before a connection was lost is sent again, as historical values.
 
 _REBIRTH = "Node Control/Rebirth"
 # A value that waited longer is not the present one.

@@ -1,0 +1,406 @@
+"""Recording into InfluxDB, and into those that take its lines."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import zlib
+from base64 import b64encode
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, unquote
+
+from penstock._renamed import renamed
+from penstock.record._network.http_post import Answer, HttpPost
+from penstock.record._network.influx_lines import LineEncoder, line_without_field
+from penstock.record._network.network_sink import NetworkSink, SpooledFile
+from penstock.record._network.protocol import Away, Misconfigured
+from penstock.record._network.rows import RefusedRows
+from penstock.record._network.server import Secret, split_url, trusting
+from penstock.record.errors import SinkWriteError
+from penstock.record.sink import LossWindow
+
+__all__ = ["InfluxAddress", "InfluxSink", "InfluxTransport", "is_influx"]
+
+
+class InfluxSink(NetworkSink):
+    """Writes to InfluxDB 1, 2 or 3, VictoriaMetrics or QuestDB, by the line protocol over HTTP.
+
+    A sample is a point of ``measurement``, an event one of ``events``. The device is its only tag,
+    its stamp ``t_utc`` in nanoseconds, moved to the next free one where a row of the same device
+    has it already. All else that the row has is a field.
+
+    Every row goes to ``spool`` first, a folder on this machine, and from there to the server, in
+    order. So rows wait there while the server is away, and one that was sent before a kill may be
+    sent again: for InfluxDB that is the same point. The spool of a process that was killed is sent
+    by the next sink with the same ``spool``. What is still in it at ``close`` is an error, and
+    stays there. A line that the server will never take goes to a file beside the spool, and the
+    others are written; ``close`` then raises SinkWriteError, which names it.
+
+    Args:
+        url: ``influx://HOST:8086/DATABASE``, or ``.../ORGANISATION/BUCKET`` for InfluxDB 2;
+            ``influxs://`` for TLS. ``?rp=NAME``, ``?api=1``, ``2`` or ``3``.
+        measurement: of samples.
+        events: the measurement of events; by default ``events``, or with another ``measurement``
+            that name and ``_events``.
+        token_file: a file with the token. Without it the environment is asked: INFLUX_TOKEN, or
+            INFLUX_USERNAME and INFLUX_PASSWORD.
+        ca_file: certificates (PEM) of an authority of your own.
+        spool: the folder; by default ``MEASUREMENT.influx-spool`` in the current one.
+        spool_bytes: its largest size. Beyond it, writing raises SinkWriteError.
+        timeout: seconds to wait for an answer.
+        close_timeout: seconds that ``close`` waits for the last rows to be taken.
+        loss_interval: see :class:`~penstock.record.LossWindow`.
+        loss_rows: see :class:`~penstock.record.LossWindow`.
+
+    ``open`` raises SinkWriteError where the server refuses these rows for good: no such database,
+    no permission. A server that does not answer at all is waited for.
+
+    Raises:
+        ValueError: the URL is malformed, or holds a password; a measurement has no name, or one
+            that begins with ``#``, which makes its lines comments; ``ca_file`` cannot be read.
+    """
+
+    @renamed(loss_seconds="loss_interval")
+    def __init__(
+        self,
+        url: str,
+        *,
+        measurement: str = "samples",
+        events: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
+        spool: str | os.PathLike[str] | None = None,
+        spool_bytes: int = 16 << 30,
+        timeout: float = 10.0,
+        close_timeout: float = 10.0,
+        loss_interval: float | None = 1.0,
+        loss_rows: int | None = None,
+    ) -> None:
+        address = InfluxAddress.parse(url)
+        if events is None:
+            events = "events" if measurement == "samples" else f"{measurement}_events"
+        if not measurement or not events or measurement == events:
+            raise ValueError(
+                f"samples are in {measurement!r} and events in {events!r}: give each a name"
+            )
+        if measurement.startswith("#") or events.startswith("#"):
+            raise ValueError(
+                f"samples are in {measurement!r} and events in {events!r}, and the server takes "
+                "lines that begin with # for comments: give each another name"
+            )
+        folder = Path(f"{measurement}.influx-spool" if spool is None else spool)
+        tls = trusting(ca_file) if address.tls else None
+        rejected = RefusedRows(folder.with_name(f"{folder.name}-refused.lp"))
+        transport = InfluxTransport(
+            address,
+            HttpPost(address.host, address.port, tls, timeout),
+            Secret(None if token_file is None else Path(token_file), "INFLUX_TOKEN"),
+            Secret(None, "INFLUX_USERNAME"),
+            Secret(None, "INFLUX_PASSWORD"),
+            rejected,
+        )
+        file = SpooledFile(
+            LineEncoder(measurement, events),
+            transport,
+            folder,
+            most_bytes=spool_bytes,
+            patience=close_timeout,
+        )
+        super().__init__(file, LossWindow(loss_interval, loss_rows))
+        self._rejected = rejected
+
+    @property
+    def refused_lines(self) -> Path:
+        """The file of lines that the server refused; it is there once there is one."""
+        return self._rejected.path
+
+
+# Requests to InfluxDB, and to those that take its lines.
+#
+# A request that was not answered, or with "not now", is sent again as it is. One that was refused
+# has a bad line in it, or several, and some servers have stored the others: 1.x all of them, 3.x
+# too, 2.x none of them at a line that cannot be read. Sent again as it is, it would be refused for
+# ever and hold all others up. So it is taken apart: a field whose type the server has otherwise is
+# left out of all lines; else the halves are sent, and their halves, down to the line that is
+# refused alone. Lines that were stored already may come twice, which changes nothing for a server
+# where a point is its series and its stamp.
+
+_GZIP = 16 + zlib.MAX_WBITS
+_NOT_NOW = frozenset({408, 425, 429, 500, 502, 503, 504})
+_REFUSED = frozenset({400, 413, 422})
+# InfluxDB 2 has answered some of these with 500 (influxdata/telegraf#11005).
+_OF_LINES = ("field type conflict", "unable to parse", "partial write")
+# What Go's and nginx' servers of HTTPS say to HTTP, with 400.
+_TLS_WANTED = ("to an HTTPS server", "sent to HTTPS port")
+_CONFLICT = re.compile(r'input field "(.*?)" on measurement "(.*?)" is type \w+')
+_TOO_OLD = "beyond retention policy"
+# So many requests for one payload that was refused. What is refused then is kept as a whole.
+_MOST_REQUESTS = 400
+
+
+class InfluxTransport:
+    """A :class:`~penstock.record._network.protocol.Transport` of compressed lines."""
+
+    lag = grace = 0.0
+
+    def __init__(
+        self,
+        address: InfluxAddress,
+        http: HttpPost,
+        token: Secret,
+        user: Secret,
+        password: Secret,
+        rejected: RefusedRows,
+    ) -> None:
+        self._address = address
+        self._http = http
+        self._token = token
+        self._user = user
+        self._password = password
+        self._rejected = rejected
+        self._requests_left = 0
+
+    def __str__(self) -> str:
+        return str(self._address)
+
+    def refusals(self) -> str:
+        """Where the refused lines are, and why they were refused."""
+        return f"those are in {self._rejected.path} ({self._rejected.reason})"
+
+    async def check(self) -> None:
+        answer = await self._post(zlib.compress(b"", 1, _GZIP))
+        if not _is_refused(answer):  # some refuse a request without lines
+            self._refuse_unless_taken(answer)
+
+    async def probe(self) -> None:
+        await self.check()
+
+    async def send(self, payload: bytes) -> int:
+        answer = await self._post(payload)
+        if not _is_refused(answer):
+            self._refuse_unless_taken(answer)
+            return 0
+        text = await asyncio.to_thread(zlib.decompress, payload, _GZIP)
+        return await self._take_apart(text.removesuffix(b"\n").split(b"\n"), answer)
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    def _refuse_unless_taken(self, answer: Answer) -> None:
+        status, text = answer.status, _text_of(answer)
+        if status in (200, 204):
+            return
+        if any(words in text for words in _TLS_WANTED):
+            raise Misconfigured("the server speaks TLS: write influxs:// in the address")
+        said = f"the server answered {status}" + (f": {text}" if text else "")
+        if status in (401, 403):
+            raise Misconfigured(
+                f"{said}; set INFLUX_TOKEN, or INFLUX_USERNAME and INFLUX_PASSWORD, to those of "
+                "somebody who may write there"
+            )
+        if status == 404:
+            raise Misconfigured(
+                f"{said}; create {self._address.database} there, or correct the address"
+            )
+        if status in _NOT_NOW:
+            raise Away(said, answer.retry_after())
+        raise Misconfigured(f"{said}; check that the address is that of a database")
+
+    async def _post(self, payload: bytes) -> Answer:
+        fields = {"Content-Type": "text/plain; charset=utf-8", "Content-Encoding": "gzip"}
+        if (authorization := self._authorization()) is not None:
+            fields["Authorization"] = authorization
+        return await self._http.post(self._address.target, fields, payload)
+
+    def _authorization(self) -> str | None:
+        try:
+            token, user = self._token.read(), self._user.read()
+            if token is None and user is not None:
+                pair = f"{user}:{self._password.read() or ''}"
+                return f"Basic {b64encode(pair.encode()).decode()}"
+        except SinkWriteError as error:
+            raise Misconfigured(str(error)) from error
+        return self._address.authorization(token)
+
+    # -- a request that was refused -----------------------------------------------------------
+
+    async def _take_apart(self, lines: list[bytes], answer: Answer) -> int:
+        """Send lines in parts; how many of them are refused for good."""
+        self._requests_left = _MOST_REQUESTS
+        refused: list[tuple[list[bytes], str]] = []
+        waiting = [(lines, answer)]
+        while waiting:
+            part, answer = waiting.pop()
+            text = f"{answer.status} {_text_of(answer)}"
+            if (conflict := _CONFLICT.search(text)) is not None:
+                rest, hit = _without_field(part, conflict[2], conflict[1])
+                if hit:
+                    refused.append((hit, f"the field {conflict[1]} was left out: {text}"))
+                    waiting += await self._again(rest)
+                    continue
+            if len(part) == 1 or _TOO_OLD in text or self._requests_left <= 0:
+                refused.append((part, text))
+                continue
+            middle = len(part) // 2
+            for half in (part[:middle], part[middle:]):
+                waiting += await self._again(half)
+        # Not before: what ends this in its middle lets the payload be sent as a whole again.
+        for part, text in refused:
+            await asyncio.to_thread(self._rejected.add, part, text)
+        return sum(len(part) for part, _ in refused)
+
+    async def _again(self, lines: list[bytes]) -> list[tuple[list[bytes], Answer]]:
+        """Send lines; what has to be taken apart of them."""
+        if not lines:
+            return []
+        self._requests_left -= 1
+        answer = await self._post(zlib.compress(b"\n".join(lines) + b"\n", 1, _GZIP))
+        if _is_refused(answer):
+            return [(lines, answer)]
+        self._refuse_unless_taken(answer)
+        return []
+
+
+def _is_refused(answer: Answer) -> bool:
+    text = _text_of(answer)
+    if answer.status == 500:
+        return any(words in text for words in _OF_LINES)
+    return answer.status in _REFUSED and not any(words in text for words in _TLS_WANTED)
+
+
+def _without_field(
+    lines: list[bytes], measurement: str, field: str
+) -> tuple[list[bytes], list[bytes]]:
+    """The lines without a field, and those that had it."""
+    rest: list[bytes] = []
+    hit: list[bytes] = []
+    for line in lines:
+        without = line_without_field(line, measurement, field)
+        if without is not None:
+            hit.append(line)
+        if without != b"":
+            rest.append(line if without is None else without)
+    return rest, hit
+
+
+def _text_of(answer: Answer) -> str:
+    """What the server says, on one line."""
+    text = answer.body.decode(errors="replace")
+    try:
+        said = json.loads(text)
+    except ValueError:
+        said = None
+    if isinstance(said, dict):
+        text = str(said.get("error") or said.get("message") or text)
+    return " ".join(text.split())[:2000]
+
+
+# ``influx://`` and ``influxs://`` URLs: the server, and where it takes lines.
+
+_SCHEMES = ("influx", "influxs")
+_OPTIONS = ("api", "rp")
+_APIS = ("1", "2", "3")
+_SAID = (
+    "set INFLUX_TOKEN, or INFLUX_USERNAME and INFLUX_PASSWORD, in the environment, or name a file "
+    "with token_file"
+)
+
+
+def is_influx(target: str) -> bool:
+    """Whether ``target`` is such a URL."""
+    return target.partition("://")[0].lower() in _SCHEMES and "://" in target
+
+
+@dataclass(frozen=True, slots=True)
+class InfluxAddress:
+    """A server and what is written to there.
+
+    Attributes:
+        tls: HTTPS.
+        host: a name or an address.
+        port: TCP port.
+        api: the version of the write end point.
+        target: its path with the query.
+        database: the database, or the organisation and the bucket, for people.
+    """
+
+    tls: bool
+    host: str
+    port: int
+    api: str
+    target: str
+    database: str
+
+    @classmethod
+    def parse(cls, url: str) -> InfluxAddress:
+        """Read ``influx://HOST[:PORT]/DATABASE`` or ``.../ORGANISATION/BUCKET``, with options.
+
+        ``?rp=NAME`` is the retention policy of a database, ``?api=1``, ``2`` or ``3`` the version
+        of the end point. By default it is 1 for a database, and 2 for a bucket.
+
+        Raises:
+            ValueError: it is malformed, or holds a password.
+        """
+        parts = split_url(url, _SAID)
+        scheme, host, port = parts.scheme, parts.hostname, parts.port
+        names = [unquote(name) for name in parts.path.strip("/").split("/") if name]
+        if scheme not in _SCHEMES or not host or not 1 <= len(names) <= 2:
+            raise ValueError(
+                f"{scheme or 'influx'}://{host or ''} is no address of a database: write "
+                f"{scheme or 'influx'}://HOST:8086/DATABASE, or HOST:8086/ORGANISATION/BUCKET for "
+                "InfluxDB 2"
+            )
+        if parts.fragment:
+            raise ValueError(
+                f"{scheme}://{host} has something behind #, which is no part of an address: write "
+                "%23 for a # in a name"
+            )
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        for name in options:
+            if name not in _OPTIONS:
+                raise ValueError(
+                    f"{scheme}://{host} has an unknown option {name}: the options are "
+                    f"{' and '.join(_OPTIONS)}; {_SAID}"
+                )
+        api = options.get("api", "12"[len(names) - 1])
+        if (
+            api not in _APIS
+            or (api == "2") != (len(names) == 2)
+            or ("rp" in options and api != "1")
+        ):
+            raise ValueError(
+                f"the path of {scheme}://{host} contradicts its options: api=1 and api=3 have a "
+                "database, api=2 an organisation and a bucket, and only api=1 has a retention "
+                "policy (rp)"
+            )
+        return cls(
+            scheme == "influxs",
+            host,
+            port or 8086,
+            api,
+            _target(api, names, options.get("rp")),
+            "/".join(names),
+        )
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'influxs' if self.tls else 'influx'}://{host}:{self.port}/{self.database}"
+
+    def authorization(self, token: str | None) -> str | None:
+        """The value of the field Authorization for a token."""
+        if token is None:
+            return None
+        return f"{'Bearer' if self.api == '3' else 'Token'} {token}"
+
+
+def _target(api: str, names: list[str], policy: str | None) -> str:
+    quoted = [quote(name, safe="") for name in names]
+    if api == "2":
+        return f"/api/v2/write?org={quoted[0]}&bucket={quoted[1]}&precision=ns"
+    if api == "3":
+        return f"/api/v3/write_lp?db={quoted[0]}&precision=nanosecond"
+    # Without `precision`: nanoseconds are the default, and 1.x takes unknown ones for them.
+    return f"/write?db={quoted[0]}" + (f"&rp={quote(policy, safe='')}" if policy else "")
