@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.record._nats.connection import NatsConnection
-from penstock.record._nats.jetstream import NO_SUCH_STREAM, Login, ask, said
-from penstock.record._nats.leases import Leases
+from penstock.record._nats.jetstream import NO_SUCH_STREAM, Leases, Login, ask, said
 from penstock.record._nats.nats_sink import nats_address
 from penstock.record._nats.run_reader import RunReader
 from penstock.record._network.protocol import Away, Misconfigured
