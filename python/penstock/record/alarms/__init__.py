@@ -2,8 +2,7 @@
 
 from penstock.record.alarms.alarm_book import AlarmBook, AlarmBookError, AlarmEntry
 from penstock.record.alarms.delivery import AlarmDelivery, Destination, NeverTaken
-from penstock.record.alarms.mqtt_alarms import MqttAlarms
-from penstock.record.alarms.webhook import Webhook
+from penstock.record.alarms.receivers import MqttAlarms, Webhook
 
 __all__ = [
     "AlarmBook",

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
         ArchiverOptions,
         ArchiverRefused,
     )
-    from penstock.record.archives.listing import archive_files, is_archive
+    from penstock.record.archives.manifest import archive_files, is_archive
     from penstock.record.archives.postgres_archive import PostgresArchive
-    from penstock.record.archives.store_address import store_at
-    from penstock.record.archives.stores import ArchiveError, Store, StoredObject
+    from penstock.record.archives.stores import ArchiveError, Store, StoredObject, store_at
     from penstock.record.archives.waiting_run import RunOptions
 
 __all__ = [
@@ -34,11 +33,10 @@ __all__ = [
 
 # Reading an archive needs no archiver.
 _HOMES = {
-    "penstock.record.archives.listing": "archive_files is_archive",
     "penstock.record.archives.archiver": "Archiver ArchiverCounts ArchiverOptions ArchiverRefused",
+    "penstock.record.archives.manifest": "archive_files is_archive",
     "penstock.record.archives.postgres_archive": "PostgresArchive",
-    "penstock.record.archives.store_address": "store_at",
-    "penstock.record.archives.stores": "ArchiveError Store StoredObject",
+    "penstock.record.archives.stores": "ArchiveError Store StoredObject store_at",
     "penstock.record.archives.waiting_run": "RunOptions",
 }
 

@@ -10,12 +10,22 @@ by their range of sequences, which is another one after each redelivery.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-from penstock.record.archives.stores import ArchiveError, Store
+from penstock.record.archives.stores import ArchiveError, Store, store_at
 
-__all__ = ["ArchivedFile", "DeviceMark", "Fenced", "Manifest", "load_manifest", "manifests"]
+__all__ = [
+    "ArchivedFile",
+    "DeviceMark",
+    "Fenced",
+    "Manifest",
+    "archive_files",
+    "is_archive",
+    "load_manifest",
+    "manifests",
+]
 
 FOLDER = "_archive"
 # Older versions go; a few stay for whoever reads just now.
@@ -158,3 +168,28 @@ def manifests(store: Store) -> list[Manifest]:
         each.name.split("/")[1] for each in store.list(f"{FOLDER}/") if each.name.count("/") >= 2
     }
     return [load_manifest(store, run) for run in sorted(names)]
+
+
+# The files that hold the rows of an archive, each row once.
+
+
+def is_archive(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder is an archive."""
+    return os.path.isdir(os.path.join(path, FOLDER))
+
+
+def archive_files(target: str | os.PathLike[str]) -> list[str]:
+    """The paths or URLs of the Parquet files of an archive, by run, in the order of their rows.
+
+    A glob over the folder finds more: files of an archiver that was killed before it could commit
+    them, and those that a compaction has replaced, whose rows it would give twice.
+
+    Args:
+        target: a folder, or ``s3://BUCKET/PREFIX``.
+
+    Raises:
+        ArchiveError: the archive cannot be read.
+        ValueError: the URL is malformed.
+    """
+    store = store_at(os.fspath(target))
+    return [store.location(file.name) for manifest in manifests(store) for file in manifest.files]

@@ -6,23 +6,19 @@ import hashlib
 import secrets
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from penstock.record._nats.run_reader import StreamMessage
 from penstock.record._parts.table_formats import ParquetFormat
-from penstock.record.archives.compaction import joined, mergeable
-from penstock.record.archives.manifest import (
-    FOLDER,
-    ArchivedFile,
-    Manifest,
-    load_manifest,
-)
-from penstock.record.archives.message_rows import ROW_NUMBER, rows_of_message
-from penstock.record.archives.stores import Store
+from penstock.record._stored.sound_tables import plain_schema
+from penstock.record.archives.manifest import FOLDER, ArchivedFile, Manifest, load_manifest
+from penstock.record.archives.stores import ArchiveError, Store
 from penstock.record.archives.waiting_run import RunOptions, WaitingRun, identity_of
 from penstock.record.arrow import pyarrow_module
 
-__all__ = ["RunArchive"]
+__all__ = ["RunArchive", "rows_of_message"]
 
 _ROW_GROUP = 131_072
 _ORPHAN_SECONDS = 3600.0
@@ -197,3 +193,84 @@ def _parquet(table: Any) -> bytes:
     ParquetFormat("zstd").write(slices, table.schema, sink)
     data: bytes = sink.getvalue().to_pybytes()
     return data
+
+
+# Which small files become one.
+
+
+def mergeable(files: Iterable[ArchivedFile], least: int, most_bytes: int) -> list[ArchivedFile]:
+    """The files of one schema and day that should become one, in their order; none if too few.
+
+    A file that has half of ``most_bytes`` is left alone, so each row is written again a few times
+    at most.
+    """
+    groups: dict[tuple[int, str], list[ArchivedFile]] = defaultdict(list)
+    for each in files:
+        if each.size < most_bytes // 2:
+            groups[each.schema, each.day].append(each)
+    for group in groups.values():
+        taken: list[ArchivedFile] = []
+        size = 0
+        for each in group:
+            if taken and size + each.size > most_bytes:
+                break
+            taken.append(each)
+            size += each.size
+        if len(taken) >= max(2, least):
+            return taken
+    return []
+
+
+def joined(store: Store, files: Iterable[ArchivedFile]) -> Any:
+    """The rows of files as one table.
+
+    Raises:
+        ArchiveError: a file is not there, or has other rows than the manifest says.
+    """
+    pa = pyarrow_module()
+    parquet = pyarrow_module("pyarrow.parquet")
+    tables = []
+    for each in files:
+        data = store.read(each.name)
+        try:
+            table = None if data is None else parquet.ParquetFile(pa.BufferReader(data)).read()
+        except (pa.ArrowException, OSError) as error:
+            raise ArchiveError(
+                f"{store.location(each.name)} cannot be read ({' '.join(str(error).split())}): put "
+                "back a copy of it"
+            ) from error
+        if table is None or table.num_rows != each.rows:
+            raise ArchiveError(
+                f"{store.location(each.name)} is not as it was written: put back a copy of it"
+            )
+        tables.append(table)
+    return pa.concat_tables(tables)
+
+
+# The rows of a message of a stream.
+
+ROW_NUMBER = "archive_row"
+"""The column with a row's number among those of its device in the run."""
+
+
+def rows_of_message(message: StreamMessage) -> Any | None:
+    """The rows of a message with their numbers; None if they are no rows of a recorder."""
+    pa = pyarrow_module()
+    ipc = pyarrow_module("pyarrow.ipc")
+    try:
+        options = ipc.IpcReadOptions(use_threads=False)  # columns are too small for threads
+        with ipc.open_stream(message.payload, options=options) as stream:
+            table = stream.read_all()
+        table.validate(full=True)
+        table = table.cast(plain_schema(table.schema))
+    except (pa.ArrowException, OSError, ValueError):
+        return None
+    names = table.schema.names
+    if "device" not in names or "t_utc" not in names:
+        return None
+    if not pa.types.is_timestamp(table.schema.field("t_utc").type):
+        return None
+    if ROW_NUMBER in names:
+        return table  # a field of the user's, which stays
+    numbers = pa.array(range(message.row, message.row + table.num_rows), pa.int64())
+    return table.append_column(ROW_NUMBER, numbers)

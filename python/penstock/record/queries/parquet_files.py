@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.record._files.files import numbered_parts
 from penstock.record._parts.parts_folder import PartsFolder, parts_path
-from penstock.record.archives.listing import archive_files, is_archive
+from penstock.record.archives.manifest import archive_files, is_archive
 from penstock.record.damage import DamageList
 
 __all__ = ["ParquetFiles", "parquet_files"]

@@ -12,8 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.record.archives.manifest import ArchivedFile, manifests
-from penstock.record.archives.s3_store import S3Store
-from penstock.record.archives.stores import ArchiveError
+from penstock.record.archives.stores import ArchiveError, S3Store
 from penstock.record.arrow import pyarrow_module
 from penstock.record.stored_parts import plain_schema
 
