@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from penstock.record.arrow import METADATA_KEY, measured_numbers, pyarrow_module, unit_for, units_of
-from penstock.record.envelopes.bins import Numbers, Times
-from penstock.record.envelopes.table_columns import (
+from penstock.record.envelopes.bins import (
+    Numbers,
+    Times,
     device_codes,
     integers_of,
     numbers_of,

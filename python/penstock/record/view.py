@@ -22,11 +22,10 @@ from penstock.record.arrow import (
 )
 from penstock.record.damage import Damage, DamageList
 from penstock.record.errors import RecordError
-from penstock.record.merged_runs import merged_by_time
 from penstock.record.postgres_copy import quoted
 from penstock.record.postgres_server import PostgresServer, load_psycopg
 from penstock.record.postgres_uri import is_postgres
-from penstock.record.run_history import Pause, RecordedRun, pauses_between, runs_of
+from penstock.record.run_history import Pause, RecordedRun, merged_by_time, pauses_between, runs_of
 from penstock.record.stored_parts import (
     StoredPart,
     check_recording,

@@ -15,7 +15,7 @@ from penstock.record import ColumnBuffer, CsvSink, Field, ParquetSink, RecordSch
 
 pa = pytest.importorskip("pyarrow")
 
-from penstock.record.merged_runs import merged_by_time  # noqa: E402
+from penstock.record.run_history import merged_by_time  # noqa: E402
 
 _NOON = 1_795_262_400_000_000_000
 

@@ -21,8 +21,7 @@ from penstock.record._parts.parts_folder import RUNS_KEY
 from penstock.record._parts.table_formats import ParquetFormat
 from penstock.record._stored.table_files import chosen_columns
 from penstock.record.envelopes.bins import Bins, GrowingEnvelope, Numbers, Times
-from penstock.record.envelopes.curves import Curves
-from penstock.record.envelopes.lines import line_of
+from penstock.record.envelopes.curves import Curves, line_of
 from penstock.record.stored_parts import StoredPart
 
 _START = 1_790_000_000_000_000_000

@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.cli._recording.plot import picture_of
 from penstock.record.envelopes.bins import Numbers, Times
-from penstock.record.envelopes.lines import Line
+from penstock.record.envelopes.curves import Line
 
 __all__ = ["PlottedCurve", "TimeAxis", "date_text", "draw_curves"]
 

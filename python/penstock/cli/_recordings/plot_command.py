@@ -163,7 +163,7 @@ def _print(plotted: Sequence[_Plotted], axis: TimeAxis) -> None:
 
 def _write(out: Path, plotted: Sequence[_Plotted], axis: TimeAxis, size: tuple[int, int]) -> None:
     from penstock.cli._recordings.picture import PlottedCurve, draw_curves
-    from penstock.record.envelopes.lines import line_of
+    from penstock.record.envelopes.curves import line_of
 
     curves = [
         PlottedCurve(label, curve.unit, line_of(curve.envelope.bins, curve.gap_ns), recording.start)

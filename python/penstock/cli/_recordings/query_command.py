@@ -104,7 +104,7 @@ class _Worker:
 
 def _attach(session: QuerySession, options: argparse.Namespace, worker: _Worker) -> None:
     if options.path.startswith("s3://"):
-        from penstock.record.queries.s3_archive import s3_datasets
+        from penstock.record.queries.parquet_files import s3_datasets
 
         try:
             datasets = worker.call(partial(s3_datasets, options.path))

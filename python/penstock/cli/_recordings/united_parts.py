@@ -21,7 +21,7 @@ from penstock.record.arrow import (
     unit_for,
     units_of,
 )
-from penstock.record.merged_runs import merged_by_time
+from penstock.record.run_history import merged_by_time
 from penstock.record.stored_parts import plain_schema
 from penstock.record.view import fitted, united_schema
 

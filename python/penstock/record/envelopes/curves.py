@@ -16,19 +16,21 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.record.arrow import (
-    METADATA_KEY,
-    measured_numbers,
-    pyarrow_module,
-    unit_for,
-    units_of,
+from penstock.record.arrow import METADATA_KEY, measured_numbers, pyarrow_module, unit_for, units_of
+from penstock.record.envelopes.bins import (
+    Bins,
+    GrowingEnvelope,
+    Numbers,
+    Times,
+    device_codes,
+    fold,
+    integers_of,
+    numbers_of,
 )
-from penstock.record.envelopes.bins import GrowingEnvelope, Numbers, Times, fold
-from penstock.record.envelopes.table_columns import device_codes, integers_of, numbers_of
 from penstock.record.shown_quantity import choose_quantity
 from penstock.record.stored_parts import StoredPart
 
-__all__ = ["Curves", "RecordedCurve", "TimeSource"]
+__all__ = ["Curves", "Line", "RecordedCurve", "line_of"]
 
 TimeSource: TypeAlias = Literal["wall", "steady"]
 """``wall``: the stamps ``t_utc`` as they are. ``steady``: those of the monotonic clock, in a scale
@@ -213,3 +215,60 @@ def _by_code(codes: NDArray[np.int16]) -> list[tuple[int, Any]]:
     order = np.argsort(codes, kind="stable")
     starts = fold(codes[order])
     return [(int(codes[rows[0]]), rows) for rows in np.split(order, starts[1:])]
+
+
+# The line that draws an envelope: no pixel that a sample would mark stays empty.
+
+_POINTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Points in order of time; NaN ends a line, and the next value begins another.
+
+    Attributes:
+        t: nanoseconds since 1970 (UTC).
+        values: of the quantity.
+        isolated: which points have no neighbour, so that only a dot shows them.
+    """
+
+    t: Times
+    values: Numbers
+    isolated: Times
+
+
+def line_of(bins: Bins, gap_ns: int | None = None) -> Line:
+    """The line through a curve's bins.
+
+    A bin of one value is one point. One of several is four: the first, the lowest, the highest and
+    the last value, side by side within the bin. A bin without a value is a gap, and so is a time
+    longer than ``gap_ns`` without a bin.
+    """
+    rows = len(bins)
+    width = 1 << bins.power
+    several = bins.count > 1
+    rising = bins.last >= bins.first
+    grid = np.stack(
+        (
+            bins.first,
+            np.where(rising, bins.low, bins.high),
+            np.where(rising, bins.high, bins.low),
+            bins.last,
+        ),
+        axis=1,
+    )
+    # Between the points of a bin lies a quarter of its width. A point alone is in the middle.
+    steps = np.array([1, 3, 5, 7]) * (width // 8)
+    times = bins.begin[:, None] + np.where(several[:, None], steps, width >> 1)
+    is_point = np.ones((rows, _POINTS + 1), bool)
+    is_point[:, 1:_POINTS] = several[:, None]
+    is_point[:, _POINTS] = False
+    if gap_ns is not None and rows > 1:
+        apart = np.diff(bins.begin) - width
+        is_point[:-1, _POINTS] = apart > gap_ns
+    t = np.concatenate((times, times[:, -1:]), axis=1)[is_point]
+    values = np.concatenate((grid, np.full((rows, 1), np.nan)), axis=1)[is_point]
+    none = np.isnan(values)
+    before = np.concatenate(([True], none[:-1]))[: len(none)]
+    behind = np.concatenate((none[1:], [True]))[: len(none)]
+    return Line(t, values, np.flatnonzero(~none & before & behind))
