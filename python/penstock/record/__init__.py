@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from penstock.record._network.influx_sink import InfluxSink
     from penstock.record._network.network_sink import NetworkSink
     from penstock.record._parts.recovery import Recovery, recover
+    from penstock.record._postgres_sink import PostgresSink
+    from penstock.record._recording_check import check_seals
+    from penstock.record._sample import PolledReading, PollResult, Sample, poll_timed
     from penstock.record._sampling.recorder import Alignment, OverflowPolicy, Recording, record
     from penstock.record._sampling.stream_source import StreamSource
     from penstock.record._sampling.summary import AcquisitionSummary, DeviceSummary, SinkSummary
@@ -38,24 +41,7 @@ if TYPE_CHECKING:
     from penstock.record._sinks.pipe import BatchSource, pipe
     from penstock.record._sinks.sqlite_sink import SqliteSink
     from penstock.record._sinks.table_sinks import ArrowSink, ParquetSink
-    from penstock.record.clock import Clock, SystemClock
-    from penstock.record.damage import Damage, DamagedError
-    from penstock.record.errors import (
-        RecordError,
-        RecoveryError,
-        SinkDependencyError,
-        SinkError,
-        SinkExistsError,
-        SinkSchemaError,
-        SinkWriteError,
-    )
-    from penstock.record.failures import FailureCode
-    from penstock.record.postgres_sink import PostgresSink
-    from penstock.record.recording_check import check_seals
-    from penstock.record.sample import PolledReading, PollResult, Sample, poll_timed
-    from penstock.record.schema import Field, RecordSchema
-    from penstock.record.sink import LossWindow, Sink, SinkBase
-    from penstock.record.source import (
+    from penstock.record._source import (
         DescribedSource,
         EventSource,
         FieldKind,
@@ -67,6 +53,20 @@ if TYPE_CHECKING:
         SchemaSource,
         SourceEvent,
     )
+    from penstock.record.clock import Clock, SystemClock
+    from penstock.record.damage import Damage, DamagedError
+    from penstock.record.errors import (
+        RecordError,
+        RecoveryError,
+        SinkDependencyError,
+        SinkError,
+        SinkExistsError,
+        SinkSchemaError,
+        SinkWriteError,
+    )
+    from penstock.record.failure_codes import FailureCode
+    from penstock.record.schema import Field, RecordSchema
+    from penstock.record.sink import LossWindow, Sink, SinkBase
     from penstock.record.view import StoredRecording
     from penstock.record.view import open_recording as open
 
@@ -149,6 +149,9 @@ _HOMES = {
     "penstock.record._network.influx_sink": "InfluxSink",
     "penstock.record._network.network_sink": "NetworkSink",
     "penstock.record._parts.recovery": "Recovery recover",
+    "penstock.record._postgres_sink": "PostgresSink",
+    "penstock.record._recording_check": "check_seals",
+    "penstock.record._sample": "PollResult PolledReading Sample poll_timed",
     "penstock.record._sampling.recorder": "Alignment OverflowPolicy Recording record",
     "penstock.record._sampling.stream_source": "StreamSource",
     "penstock.record._sampling.summary": "AcquisitionSummary DeviceSummary SinkSummary",
@@ -159,22 +162,19 @@ _HOMES = {
     "penstock.record._sinks.pipe": "BatchSource pipe",
     "penstock.record._sinks.sqlite_sink": "SqliteSink",
     "penstock.record._sinks.table_sinks": "ArrowSink ParquetSink",
+    "penstock.record._source": (
+        "DescribedSource EventSource FieldKind FieldValue GroupedPollSource PollSource PushSource "
+        "RatedSource SchemaSource SourceEvent"
+    ),
     "penstock.record.clock": "Clock SystemClock",
     "penstock.record.damage": "Damage DamagedError",
     "penstock.record.errors": (
         "RecordError RecoveryError SinkDependencyError SinkError SinkExistsError SinkSchemaError "
         "SinkWriteError"
     ),
-    "penstock.record.failures": "FailureCode",
-    "penstock.record.postgres_sink": "PostgresSink",
-    "penstock.record.recording_check": "check_seals",
-    "penstock.record.sample": "PollResult PolledReading Sample poll_timed",
+    "penstock.record.failure_codes": "FailureCode",
     "penstock.record.schema": "Field RecordSchema",
     "penstock.record.sink": "LossWindow Sink SinkBase",
-    "penstock.record.source": (
-        "DescribedSource EventSource FieldKind FieldValue GroupedPollSource PollSource PushSource "
-        "RatedSource SchemaSource SourceEvent"
-    ),
     "penstock.record.view": "StoredRecording open",
 }
 

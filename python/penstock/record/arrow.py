@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from penstock.record._source import FieldKind
 from penstock.record.errors import SinkDependencyError
 from penstock.record.schema import RESERVED_COLUMNS, TIME_COLUMNS, RecordSchema
-from penstock.record.source import FieldKind
 
 __all__ = [
     "METADATA_KEY",

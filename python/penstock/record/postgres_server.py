@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from penstock.record._postgres_copy import SpooledCopy, TableShape, quoted
 from penstock.record.errors import SinkDependencyError, SinkWriteError
-from penstock.record.postgres_copy import SpooledCopy, TableShape, quoted
 from penstock.record.schema import RecordSchema
 
 __all__ = ["PostgresServer", "load_psycopg"]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.record.source import FieldKind, FieldSchemaLike
+from penstock.record._source import FieldKind, FieldSchemaLike
 
 __all__ = [
     "LEADING_COLUMNS",

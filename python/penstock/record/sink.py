@@ -24,8 +24,8 @@ import anyio.to_thread
 
 from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
+from penstock.record._sample import Sample
 from penstock.record.errors import SinkWriteError
-from penstock.record.sample import Sample
 from penstock.record.schema import RecordSchema
 
 __all__ = [

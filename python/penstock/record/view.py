@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from penstock.record._postgres_copy import quoted
 from penstock.record._stored.table_files import Columns, chosen_columns
 from penstock.record.arrow import (
     METADATA_KEY,
@@ -22,7 +23,6 @@ from penstock.record.arrow import (
 )
 from penstock.record.damage import Damage, DamageList
 from penstock.record.errors import RecordError
-from penstock.record.postgres_copy import quoted
 from penstock.record.postgres_server import PostgresServer, load_psycopg
 from penstock.record.postgres_uri import is_postgres
 from penstock.record.run_history import Pause, RecordedRun, merged_by_time, pauses_between, runs_of

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import anyio.lowlevel
 
-from penstock.record.source import FieldKind, FieldSchemaLike, FieldValue
+from penstock.record._source import FieldKind, FieldSchemaLike, FieldValue
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.record import ColumnBuffer, Field, FieldValue, RecordSchema, SampleBatch
-from penstock.record.sample import to_utc_ns
+from penstock.record._sample import to_utc_ns
 from penstock.record.schema import unite
 from tests.python.record.batches import (
     MOMENT,

@@ -34,7 +34,7 @@ from penstock.record import (
     record,
 )
 from penstock.record.arrow import METADATA_KEY
-from penstock.record.failures import failure_code
+from penstock.record.failure_codes import failure_code
 from penstock.record.schema import LEADING_COLUMNS, TRAILING_COLUMNS
 from penstock.record.stored_parts import StoredPart
 from tests.python.record.batches import flow_batch

@@ -26,8 +26,8 @@ from penstock._record import (
     value_lists,
 )
 from penstock.record._files.row_text import csv_bytes, json_bytes
-from penstock.record.postgres_copy import copied_rows
-from penstock.record.sample import to_utc_ns
+from penstock.record._postgres_copy import copied_rows
+from penstock.record._sample import to_utc_ns
 from tests.python.record.batches import batch_of, bounded, floats, rows, typed_batch
 from tests.python.record.plain_rows import plain_copy, plain_csv, plain_json, time_texts
 

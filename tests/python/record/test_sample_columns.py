@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.record import ColumnBuffer, Field, RecordSchema, Sample, SampleBatch
 from penstock.record._columns.batch import buffer_samples
-from penstock.record.sample import from_utc_ns
+from penstock.record._sample import from_utc_ns
 from tests.python.record.batches import THREE_FIELDS, bounded, flow_batch, texts
 
 cells = st.one_of(st.floats(allow_nan=False), texts, st.integers(-5, 5), st.booleans())

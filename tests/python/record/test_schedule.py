@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from penstock.record import Alignment, InMemorySink, Sample, StreamSource, pipe, record
-from penstock.record.source import SourceEvent
+from penstock.record._source import SourceEvent
 from tests.python.record.instruments import (
     START,
     Bench,

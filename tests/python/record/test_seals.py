@@ -40,10 +40,10 @@ from penstock.record import (
     SqliteSink,
     recover,
 )
+from penstock.record._recording_check import check_seals
 from penstock.record._seals.digests import FAST, PROOF, DigestThread, digest_of, new_digest
 from penstock.record._seals.seal import seals_path
 from penstock.record._seals.seal_check import SealFindings, check_file
-from penstock.record.recording_check import check_seals
 from penstock.record.sink_choice import sink_for
 from tests.python.record.batches import flow_batch
 from tests.python.record.damaged_recordings import Original, originals

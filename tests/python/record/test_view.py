@@ -24,7 +24,7 @@ from penstock.record import (
     SqliteSink,
 )
 from penstock.record._files.row_text import csv_bytes, csv_header
-from penstock.record.sample import from_utc_ns
+from penstock.record._sample import from_utc_ns
 from tests.python.record.batches import MASS_FLOW, NOON_NS, flow_batch, typed_batch
 
 pa = pytest.importorskip("pyarrow")

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.record._columns.columns import NumberColumn, TextColumn, new_column
+from penstock.record._source import FieldKind
 from penstock.record.arrow import METADATA_KEY, pyarrow_module
 from penstock.record.errors import SinkSchemaError
 from penstock.record.schema import LEADING_COLUMNS, TIME_COLUMNS, TRAILING_COLUMNS, RecordSchema
 from penstock.record.schema import Field as RecordField
-from penstock.record.source import FieldKind
 
 __all__ = ["columns_from_arrow", "schema_from_arrow"]
 

@@ -15,8 +15,8 @@ from penstock.record._columns.columns import (
     TimestampColumn,
     new_column,
 )
+from penstock.record._sample import Sample, from_utc_ns, to_utc_ns
 from penstock.record.arrow import arrow_schema, pyarrow_module
-from penstock.record.sample import Sample, from_utc_ns, to_utc_ns
 from penstock.record.schema import LEADING_COLUMNS, RECORDER_FIELDS, TRAILING_COLUMNS, RecordSchema
 
 __all__ = ["SampleBatch", "buffer_samples"]

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
-from penstock.record.sample import Sample, to_utc_ns
+from penstock.record._sample import Sample, to_utc_ns
+from penstock.record._source import DeviceResultLike, FieldKind, FieldValue, ReadingLike
 from penstock.record.schema import (
     RECORDER_FIELDS,
     Field,
@@ -19,7 +20,6 @@ from penstock.record.schema import (
     column_name,
     text_column_name,
 )
-from penstock.record.source import DeviceResultLike, FieldKind, FieldValue, ReadingLike
 
 __all__ = [
     "BoolColumn",

@@ -17,17 +17,17 @@ from penstock._plain_task_group import plain_task_group
 from penstock.overflow import OverflowPolicy
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import ColumnBuffer, describe_error
+from penstock.record._sample import from_utc_ns
 from penstock.record._sampling.loop_watch import LoopWatch
 from penstock.record._sampling.schedule import Alignment, BusSchedule, Lane, first_slot_ns
 from penstock.record._sampling.sources import Bus, SourceSet, new_run_id
 from penstock.record._sampling.stream_source import take_all
 from penstock.record._sampling.summary import AcquisitionSummary, DeviceSummary
 from penstock.record._sampling.waiting_rows import WaitingRows
+from penstock.record._source import DeviceResultLike, PollSource, PushSource, SourceEvent
 from penstock.record.clock import Clock, ClockSteps, SystemClock
-from penstock.record.failures import Failing, FailureCode, failure_code
-from penstock.record.sample import from_utc_ns
+from penstock.record.failure_codes import Failing, FailureCode, failure_code
 from penstock.record.schema import RecordSchema
-from penstock.record.source import DeviceResultLike, PollSource, PushSource, SourceEvent
 
 __all__ = ["Alignment", "OverflowPolicy", "Recording", "record"]
 

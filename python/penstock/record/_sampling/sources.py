@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from penstock import __version__
-from penstock.record.clock import boot_id
-from penstock.record.schema import Field, unite
-from penstock.record.source import (
+from penstock.record._source import (
     DescribedSource,
     EventSource,
     FieldSchemaLike,
@@ -21,6 +19,8 @@ from penstock.record.source import (
     RatedSource,
     SchemaSource,
 )
+from penstock.record.clock import boot_id
+from penstock.record.schema import Field, unite
 
 __all__ = ["Bus", "SourceSet"]
 

@@ -14,8 +14,8 @@ import anyio.lowlevel
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from penstock._plain_task_group import plain_task_group
-from penstock.record.sample import PollResult
-from penstock.record.source import DeviceResultLike, FieldSchemaLike, ReadingLike
+from penstock.record._sample import PollResult
+from penstock.record._source import DeviceResultLike, FieldSchemaLike, ReadingLike
 
 __all__ = ["StreamSource", "take_all"]
 

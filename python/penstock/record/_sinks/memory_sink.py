@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.record._columns.batch import SampleBatch
-from penstock.record.sample import Sample
+from penstock.record._sample import Sample
 from penstock.record.schema import RecordSchema
 from penstock.record.sink import SinkBase
 

@@ -17,13 +17,13 @@ from typing import Any
 
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._nats.run_reader import StreamMessage
+from penstock.record._postgres_copy import copied_rows
 from penstock.record.archives.manifest import ArchivedFile, DeviceMark, Fenced, Manifest
 from penstock.record.archives.run_archive import rows_of_message
 from penstock.record.archives.stores import ArchiveError
 from penstock.record.archives.waiting_run import RunOptions, WaitingRun, identity_of
 from penstock.record.arrow import pyarrow_module
 from penstock.record.errors import SinkSchemaError
-from penstock.record.postgres_copy import copied_rows
 from penstock.record.postgres_server import PostgresServer, load_psycopg
 from penstock.record.schema import RecordSchema
 

@@ -12,8 +12,8 @@ from typing import Any
 from penstock._renamed import renamed
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.protocol import Away, Misconfigured
+from penstock.record._postgres_copy import Beginning, CopyEncoder, SpooledCopy
 from penstock.record.errors import RecordError, SinkExistsError, SinkWriteError
-from penstock.record.postgres_copy import Beginning, CopyEncoder, SpooledCopy
 from penstock.record.postgres_server import PostgresServer, load_psycopg
 from penstock.record.sink import LossWindow
 

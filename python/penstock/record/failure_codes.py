@@ -6,7 +6,6 @@ from enum import StrEnum
 
 __all__ = ["Failing", "FailureCode", "failure_code"]
 
-
 # Why a poll failed, as one word of a small set: the column ``error_code``.
 #
 # The text of a failure is for people: it names ports, times and remedies, and changes from version

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from time import monotonic_ns, time_ns
 
-from penstock.record.source import FieldValue
+from penstock.record._source import FieldValue
 
 __all__ = ["PollResult", "PolledReading", "Sample", "from_utc_ns", "poll_timed", "to_utc_ns"]
 
