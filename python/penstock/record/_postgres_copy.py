@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from penstock._record import copy_rows
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._columns.row_columns import describe_columns, row_columns
+from penstock.record._columns.row_text import describe_columns, row_columns
 from penstock.record._network.rows import gzip_text
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
 

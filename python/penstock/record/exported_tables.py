@@ -12,10 +12,16 @@ from typing import Any, TypeAlias
 
 from penstock.record._columns.arrow_batches import schema_from_arrow
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._columns.row_columns import describe_columns
+from penstock.record._columns.row_text import (
+    csv_bytes,
+    csv_header,
+    describe_columns,
+    json_bytes,
+    json_line,
+    quoted,
+)
 from penstock.record._files.files import replace_file
 from penstock.record._files.line_ends import sidecar_path
-from penstock.record._files.row_text import csv_bytes, csv_header, json_bytes, json_line, quoted
 from penstock.record.arrow import (
     METADATA_KEY,
     is_number,

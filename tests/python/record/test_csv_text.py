@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.record._columns.row_text import csv_bytes, csv_header, quoted
 from penstock.record._files.line_ends import Layout, has_faulty_row, rows_of, text_end
-from penstock.record._files.row_text import csv_bytes, csv_header, quoted
 from tests.python.record.batches import (
     batch_of,
     bounded,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.record import Field, JsonlSink, RecordSchema, SampleBatch, SinkExistsError, recover
-from penstock.record._files.row_text import json_bytes
+from penstock.record._columns.row_text import json_bytes
 from tests.python.record.batches import MASS_FLOW, batch_of, bounded, flow_batch, rows, typed_batch
 
 pytestmark = pytest.mark.anyio

@@ -25,7 +25,7 @@ from penstock._record import (
     utc_stamps,
     value_lists,
 )
-from penstock.record._files.row_text import csv_bytes, json_bytes
+from penstock.record._columns.row_text import csv_bytes, json_bytes
 from penstock.record._postgres_copy import copied_rows
 from penstock.record._sample import to_utc_ns
 from tests.python.record.batches import batch_of, bounded, floats, rows, typed_batch

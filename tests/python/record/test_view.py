@@ -23,7 +23,7 @@ from penstock.record import (
     SampleBatch,
     SqliteSink,
 )
-from penstock.record._files.row_text import csv_bytes, csv_header
+from penstock.record._columns.row_text import csv_bytes, csv_header
 from penstock.record._sample import from_utc_ns
 from tests.python.record.batches import MASS_FLOW, NOON_NS, flow_batch, typed_batch
 

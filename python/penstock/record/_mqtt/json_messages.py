@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from penstock._record import json_rows
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import TextColumn
-from penstock.record._columns.row_columns import row_columns
+from penstock.record._columns.row_text import row_columns
 from penstock.record._network.rows import RowNumbers
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._record import line_rows
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import TextColumn
-from penstock.record._columns.row_columns import row_columns
+from penstock.record._columns.row_text import row_columns
 from penstock.record._network.rows import RowStamps, gzip_text
 
 __all__ = ["LineEncoder", "field_label", "line_without_field", "quoted_text", "series_head"]

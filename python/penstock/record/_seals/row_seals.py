@@ -19,8 +19,7 @@ from typing import Any
 from penstock._record import csv_rows, plain_rows
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import FloatColumn, NumberColumn, TextColumn, new_column
-from penstock.record._columns.row_columns import row_columns
-from penstock.record._files.row_text import quoted
+from penstock.record._columns.row_text import quoted, row_columns
 from penstock.record._seals.digests import (
     FAST,
     Digest,

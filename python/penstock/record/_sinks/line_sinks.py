@@ -10,10 +10,15 @@ from typing import Any
 
 from penstock._renamed import renamed
 from penstock.record._columns.batch import SampleBatch
-from penstock.record._columns.row_columns import describe_columns
+from penstock.record._columns.row_text import (
+    csv_bytes,
+    csv_header,
+    describe_columns,
+    json_bytes,
+    json_line,
+)
 from penstock.record._files.files import create_file, replace_file
 from penstock.record._files.line_ends import HEAD_KEY, described_beside, fields_of, sidecar_path
-from penstock.record._files.row_text import csv_bytes, csv_header, json_bytes, json_line
 from penstock.record._seals.signing import SigningKey
 from penstock.record._sinks.line_file import LineFile, Rotation
 from penstock.record.schema import RecordSchema

@@ -15,7 +15,7 @@ from penstock._renamed import renamed
 from penstock._torn_end import Cut
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import BoolColumn, NumberColumn, TextColumn
-from penstock.record._columns.row_columns import describe_columns
+from penstock.record._columns.row_text import describe_columns
 from penstock.record._files.files import check_not_removed, explain, explained
 from penstock.record._files.sqlite_log import keep_torn_log, release_lock, take_lock
 from penstock.record._seals.row_seals import RowSeals, batch_of_rows, begin_of_table

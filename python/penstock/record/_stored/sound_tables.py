@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from penstock.record._columns.row_columns import field_from_description
+from penstock.record._columns.row_text import field_from_description
 from penstock.record._parts.parts_folder import RUNS_KEY
 from penstock.record.arrow import METADATA_KEY, arrow_schema, is_number, pyarrow_module
 from penstock.record.damage import UNREADABLE, DamageList, reason_of
