@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from penstock.record._sampling.recorder import Alignment, OverflowPolicy, Recording, record
     from penstock.record._sampling.stream_source import StreamSource
     from penstock.record._sampling.summary import AcquisitionSummary, DeviceSummary, SinkSummary
+    from penstock.record._seals.digests import PublicKey, SigningKey
     from penstock.record._seals.seal_check import SealFindings
-    from penstock.record._seals.signing import PublicKey, SigningKey
     from penstock.record._sinks.line_sinks import CsvSink, JsonlSink
     from penstock.record._sinks.memory_sink import InMemorySink
     from penstock.record._sinks.pipe import BatchSource, pipe
@@ -155,8 +155,8 @@ _HOMES = {
     "penstock.record._sampling.recorder": "Alignment OverflowPolicy Recording record",
     "penstock.record._sampling.stream_source": "StreamSource",
     "penstock.record._sampling.summary": "AcquisitionSummary DeviceSummary SinkSummary",
+    "penstock.record._seals.digests": "PublicKey SigningKey",
     "penstock.record._seals.seal_check": "SealFindings",
-    "penstock.record._seals.signing": "PublicKey SigningKey",
     "penstock.record._sinks.line_sinks": "CsvSink JsonlSink",
     "penstock.record._sinks.memory_sink": "InMemorySink",
     "penstock.record._sinks.pipe": "BatchSource pipe",

@@ -20,7 +20,7 @@ from penstock.record._files.line_ends import (
 )
 from penstock.record._files.sqlite_log import lock_path
 from penstock.record._parts.parts_folder import RUN_KEY, PartsFolder, parts_path
-from penstock.record._seals.digests import digest_like, new_digest
+from penstock.record._seals.digests import PublicKey, digest_like, new_digest
 from penstock.record._seals.part_list import ListedPart, PartList, file_digest, read_part_list
 from penstock.record._seals.row_seals import (
     NO_DIGEST,
@@ -32,7 +32,6 @@ from penstock.record._seals.row_seals import (
 )
 from penstock.record._seals.seal import ENDS
 from penstock.record._seals.seal_check import HOW, SealFindings, check_file, rows_from_to
-from penstock.record._seals.signing import PublicKey
 from penstock.record._stored.sound_tables import described_schema
 from penstock.record._stored.sqlite_tables import connected
 from penstock.record._stored.table_files import format_of

@@ -10,8 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from penstock.record._columns.arrow_batches import schema_from_arrow
-from penstock.record._columns.batch import SampleBatch
+from penstock.record._columns.batch import SampleBatch, schema_from_arrow
 from penstock.record._columns.row_text import (
     csv_bytes,
     csv_header,

@@ -10,12 +10,13 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from penstock.record._postgres_copy import SpooledCopy, TableShape, quoted
 from penstock.record.errors import SinkDependencyError, SinkWriteError
 from penstock.record.schema import RecordSchema
 
-__all__ = ["PostgresServer", "load_psycopg"]
+__all__ = ["PostgresServer", "check_uri", "is_postgres", "load_psycopg"]
 
 _LISTED = """
 CREATE TABLE IF NOT EXISTS {parts} (
@@ -362,3 +363,27 @@ class PostgresServer:
     def _exists(self, name: str) -> bool:
         row = self._connection.execute("SELECT to_regclass(%s)", (self.qualified(name),)).fetchone()
         return row[0] is not None
+
+
+# What is the URI of a PostgreSQL server.
+
+
+def is_postgres(target: str) -> bool:
+    """True for a URI of libpq."""
+    return target.startswith(("postgresql://", "postgres://"))
+
+
+def check_uri(uri: str) -> None:
+    """Refuse a URI of libpq that is malformed, or holds a password. ValueError, without it."""
+    try:
+        parts = urlsplit(uri)
+        wrong = parts.password is not None or "password" in parse_qs(parts.query)
+    except ValueError:
+        raise ValueError(
+            "the postgresql:// address is malformed: write postgresql://USER@HOST:PORT/DATABASE"
+        ) from None
+    if wrong:
+        raise ValueError(
+            "a URL with postgresql:// holds no password, which every user of the machine could "
+            "read: set PGPASSWORD in the environment, or write it into ~/.pgpass"
+        )

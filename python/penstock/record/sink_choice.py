@@ -16,11 +16,11 @@ from penstock.record._mqtt.sparkplug_sink import (
 from penstock.record._nats.nats_sink import NatsSink, is_nats, nats_address
 from penstock.record._network.influx_sink import InfluxAddress, InfluxSink, is_influx
 from penstock.record._postgres_sink import PostgresSink
-from penstock.record._seals.signing import SigningKey
+from penstock.record._seals.digests import SigningKey
 from penstock.record._sinks.line_sinks import CsvSink, JsonlSink
 from penstock.record._sinks.sqlite_sink import SqliteSink
 from penstock.record._sinks.table_sinks import ArrowSink, ParquetSink
-from penstock.record.postgres_uri import check_uri, is_postgres
+from penstock.record.postgres_server import check_uri, is_postgres
 from penstock.record.sink import ThreadedSink
 
 __all__ = ["check_url", "sink_for"]

@@ -23,8 +23,7 @@ from penstock.record.arrow import (
 )
 from penstock.record.damage import Damage, DamageList
 from penstock.record.errors import RecordError
-from penstock.record.postgres_server import PostgresServer, load_psycopg
-from penstock.record.postgres_uri import is_postgres
+from penstock.record.postgres_server import PostgresServer, is_postgres, load_psycopg
 from penstock.record.run_history import Pause, RecordedRun, merged_by_time, pauses_between, runs_of
 from penstock.record.stored_parts import (
     StoredPart,

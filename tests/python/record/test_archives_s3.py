@@ -18,8 +18,7 @@ from penstock.record.archives import ArchiveError, archive_files, store_at
 from penstock.record.archives.manifest import Fenced
 from penstock.record.archives.run_archive import RunArchive
 from penstock.record.archives.waiting_run import RunOptions
-from penstock.record.queries.parquet_files import s3_datasets
-from penstock.record.queries.session import QuerySession
+from penstock.record.queries import QuerySession, s3_datasets
 from tests.python.integration.seaweedfs import S3Server, s3_server
 from tests.python.record.archived_messages import message
 from tests.python.record.batches import flow_batch

@@ -21,7 +21,7 @@ from penstock.record.archives import (
     store_at,
 )
 from penstock.record.errors import SinkDependencyError
-from penstock.record.postgres_uri import is_postgres
+from penstock.record.postgres_server import is_postgres
 
 __all__ = ["run_archive"]
 

@@ -24,7 +24,7 @@ from penstock.cli._recordings.united_parts import UnitedParts
 from penstock.record.arrow import is_number, name_with_unit, pyarrow_module, unit_for, units_of
 from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.exported_tables import TABLE_WRITERS, TableWriter, describe_table, described_in
-from penstock.record.postgres_uri import is_postgres
+from penstock.record.postgres_server import is_postgres
 from penstock.record.run_history import RunTally
 from penstock.record.schema import LEADING_COLUMNS, RESERVED_COLUMNS, TIME_COLUMNS
 from penstock.record.stored_parts import plain_schema

@@ -22,9 +22,8 @@ from penstock.record.archives.stores import ArchiveError
 from penstock.record.arrow import is_number, iso_times, pyarrow_module
 from penstock.record.damage import DamageList
 from penstock.record.errors import RecordError, SinkDependencyError
-from penstock.record.postgres_uri import is_postgres
-from penstock.record.queries.parquet_files import parquet_files
-from penstock.record.queries.session import QueryError, QuerySession
+from penstock.record.postgres_server import is_postgres
+from penstock.record.queries import QueryError, QuerySession, parquet_files
 
 __all__ = ["WRITERS", "run_query"]
 
@@ -104,7 +103,7 @@ class _Worker:
 
 def _attach(session: QuerySession, options: argparse.Namespace, worker: _Worker) -> None:
     if options.path.startswith("s3://"):
-        from penstock.record.queries.parquet_files import s3_datasets
+        from penstock.record.queries import s3_datasets
 
         try:
             datasets = worker.call(partial(s3_datasets, options.path))

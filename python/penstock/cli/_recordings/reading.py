@@ -11,8 +11,7 @@ from typing import Any
 from penstock.cli._errors import CommandError, ExitCode, harmless, one_line
 from penstock.record.arrow import pyarrow_module, units_of
 from penstock.record.errors import RecordError, SinkDependencyError
-from penstock.record.postgres_server import PostgresServer
-from penstock.record.postgres_uri import is_postgres
+from penstock.record.postgres_server import PostgresServer, is_postgres
 from penstock.record.stored_parts import StoredPart, was_cut_off
 from penstock.record.view import StoredRecording, open_recording
 

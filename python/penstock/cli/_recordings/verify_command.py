@@ -16,7 +16,7 @@ from penstock.cli._recordings.reading import name_of, read_parts
 from penstock.record import PublicKey, SealFindings, check_seals
 from penstock.record.errors import RecordError
 from penstock.record.format_comparison import compare_formats
-from penstock.record.postgres_uri import is_postgres
+from penstock.record.postgres_server import is_postgres
 from penstock.record.stored_parts import StoredPart, check_recording, recordings_at
 from penstock.record.view import StoredRecording
 
@@ -163,7 +163,7 @@ def _as_text(file: str, findings: Findings) -> str:
 def recover_files(options: argparse.Namespace) -> int:
     """Recover each file of ``options.files``."""
     from penstock.record import RecordError, recover
-    from penstock.record.postgres_uri import is_postgres
+    from penstock.record.postgres_server import is_postgres
 
     key = signing_key(options.sign)
     for file in options.files:

@@ -13,10 +13,10 @@ from penstock._durable_files import find_target, put_file, put_in_place, sync_fo
 from penstock.record._files.files import explained, part_path, remove_parts
 from penstock.record._parts.parts_folder import PART_KEY, RUN_KEY, RUNS_KEY, PartsFolder
 from penstock.record._parts.table_formats import TableFormat
+from penstock.record._seals.digests import SigningKey
 from penstock.record._seals.seal import seals_path
 from penstock.record._seals.seal_check import check_file
 from penstock.record._seals.seal_writer import WholeFileSeal
-from penstock.record._seals.signing import SigningKey
 from penstock.record.arrow import METADATA_KEY, pyarrow_module
 from penstock.record.errors import SinkExistsError
 

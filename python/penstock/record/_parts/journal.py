@@ -16,9 +16,9 @@ from typing import Any
 
 from penstock._durable_files import put_file, sync_folder, write_fully
 from penstock.record._files.files import explained
+from penstock.record._seals.digests import SigningKey
 from penstock.record._seals.seal import seals_path
 from penstock.record._seals.seal_writer import SealWriter
-from penstock.record._seals.signing import SigningKey
 from penstock.record.arrow import pyarrow_module
 from penstock.record.damage import UNREADABLE, reason_of
 from penstock.record.errors import RecoveryError

@@ -39,8 +39,7 @@ from penstock.record._parts.part_writer import (
 from penstock.record._parts.parts_folder import PartsFolder, parts_path
 from penstock.record._parts.recovery import recover_folder
 from penstock.record._parts.table_formats import TableFormat
-from penstock.record._seals.digests import digest_name
-from penstock.record._seals.signing import SigningKey
+from penstock.record._seals.digests import SigningKey, digest_name
 from penstock.record.arrow import pyarrow_module
 from penstock.record.damage import UNREADABLE
 from penstock.record.errors import SinkExistsError, SinkWriteError

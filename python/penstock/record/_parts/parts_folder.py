@@ -18,9 +18,9 @@ from typing import Any
 
 from penstock._durable_files import find_leftovers, put_file, sync_folder, write_fully
 from penstock.record._files.files import explained, take_lock_file
+from penstock.record._seals.digests import SigningKey
 from penstock.record._seals.part_list import add_part
 from penstock.record._seals.seal import seals_path
-from penstock.record._seals.signing import SigningKey
 from penstock.record.errors import RecoveryError
 
 __all__ = ["PART_KEY", "RUNS_KEY", "RUN_KEY", "PartsFolder", "parts_path"]

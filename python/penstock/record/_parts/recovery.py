@@ -26,11 +26,10 @@ from penstock.record._parts.journal import JournalContent, read_journal, remove_
 from penstock.record._parts.part_writer import PartOptions, write_part
 from penstock.record._parts.parts_folder import PART_KEY, RUN_KEY, PartsFolder, locked, parts_path
 from penstock.record._parts.table_formats import ArrowFormat, ParquetFormat, TableFormat
-from penstock.record._seals.digests import digest_name
+from penstock.record._seals.digests import SigningKey, digest_name
 from penstock.record._seals.part_list import file_digest, read_part_list
 from penstock.record._seals.seal_check import check_file
 from penstock.record._seals.seal_writer import seal_what_is_found
-from penstock.record._seals.signing import SigningKey
 from penstock.record.arrow import METADATA_KEY
 from penstock.record.damage import UNREADABLE, reason_of, unreadable_is
 from penstock.record.errors import RecordError, RecoveryError

@@ -19,12 +19,13 @@ from typing import Any
 from penstock._durable_files import write_fully
 from penstock.record._seals.digests import (
     DIGEST_TEXT,
+    PublicKey,
+    SigningKey,
     digest_like,
     digest_name,
     digest_of,
     new_digest,
 )
-from penstock.record._seals.signing import PublicKey, SigningKey
 from penstock.record.damage import UNREADABLE, reason_of
 
 __all__ = ["ListedPart", "PartList", "add_part", "file_digest", "read_part_list"]

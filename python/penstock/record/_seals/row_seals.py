@@ -1,7 +1,7 @@
 """The seals of rows in SQLite, in the table ``penstock_seals`` of the same database.
 
 Pages of a database are written over and over, so not bytes are sealed but rows: a seal is of the
-digest before it, the rows (:mod:`penstock.record._seals.row_content`), and what else the seal says.
+digest before it, the rows (their bytes are described below), and what else the seal says.
 It is written in the transaction of its rows. A range grows, and its seal with it, until it has some
 hundred rows. The digest before the first seal of a table is of the last one of the table before, of
 the table's name and of its description: so columns and units are sealed too.
@@ -24,11 +24,11 @@ from penstock.record._seals.digests import (
     FAST,
     Digest,
     DigestThread,
+    SigningKey,
     digest_name,
     digest_of,
     new_digest,
 )
-from penstock.record._seals.signing import SigningKey
 from penstock.record.schema import RecordSchema
 
 __all__ = [

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from penstock.record._seals.digests import digest_like, new_digest
+from penstock.record._seals.digests import PublicKey, digest_like, new_digest
 from penstock.record._seals.seal import ENDS, Seal, SealList, read_seals, seals_path
-from penstock.record._seals.signing import PublicKey
 
 __all__ = ["HOW", "SealFindings", "check_file", "rows_from_to"]
 

@@ -21,7 +21,13 @@ from typing import Any
 
 from penstock._durable_files import put_file, sync_folder, write_fully
 from penstock._torn_end import torn_path
-from penstock.record._seals.digests import DigestThread, digest_name, digest_of, new_digest
+from penstock.record._seals.digests import (
+    DigestThread,
+    SigningKey,
+    digest_name,
+    digest_of,
+    new_digest,
+)
 from penstock.record._seals.seal import (
     ENDS,
     Seal,
@@ -31,7 +37,6 @@ from penstock.record._seals.seal import (
     seal_line,
     seals_path,
 )
-from penstock.record._seals.signing import SigningKey
 from penstock.record.errors import RecordError, SinkExistsError
 
 __all__ = ["SealWriter", "WholeFileSeal", "seal_what_is_found"]

@@ -37,9 +37,9 @@ from penstock.record._files.line_ends import (
     rows_of_text,
     sidecar_path,
 )
+from penstock.record._seals.digests import SigningKey
 from penstock.record._seals.seal import seals_path
 from penstock.record._seals.seal_writer import SealWriter
-from penstock.record._seals.signing import SigningKey
 from penstock.record.errors import SinkExistsError, SinkWriteError
 from penstock.record.schema import RecordSchema
 

@@ -19,7 +19,7 @@ from penstock.record._columns.row_text import (
 )
 from penstock.record._files.files import create_file, replace_file
 from penstock.record._files.line_ends import HEAD_KEY, described_beside, fields_of, sidecar_path
-from penstock.record._seals.signing import SigningKey
+from penstock.record._seals.digests import SigningKey
 from penstock.record._sinks.line_file import LineFile, Rotation
 from penstock.record.schema import RecordSchema
 from penstock.record.sink import LossWindow, PathSink

@@ -18,8 +18,8 @@ from penstock.record._columns.columns import BoolColumn, NumberColumn, TextColum
 from penstock.record._columns.row_text import describe_columns
 from penstock.record._files.files import check_not_removed, explain, explained
 from penstock.record._files.sqlite_log import keep_torn_log, release_lock, take_lock
+from penstock.record._seals.digests import SigningKey
 from penstock.record._seals.row_seals import RowSeals, batch_of_rows, begin_of_table
-from penstock.record._seals.signing import SigningKey
 from penstock.record.errors import SinkExistsError, SinkSchemaError, SinkWriteError
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
 from penstock.record.sink import LossWindow, PathSink

@@ -15,7 +15,7 @@ from penstock.record._parts.table_formats import (
     ParquetCompression,
     ParquetFormat,
 )
-from penstock.record._seals.signing import SigningKey
+from penstock.record._seals.digests import SigningKey
 from penstock.record.sink import LossWindow, PathSink
 
 __all__ = ["ArrowSink", "ParquetSink"]

@@ -1,20 +1,35 @@
-"""Who is told of alarms, and how often that is tried."""
+"""Who is told of alarms, and how often that is tried: web hooks and MQTT brokers."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import contextlib
+import hashlib
+import hmac
+import json
+import os
 import random
+import secrets
 import time
 from collections import deque
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Protocol
 
+from penstock.record._mqtt.broker import Broker
+from penstock.record._mqtt.mqtt_sink import topic_level
+from penstock.record._mqtt.packets import Message
+from penstock.record._network.http_post import HttpPost
 from penstock.record._network.loop_thread import LoopThread
 from penstock.record._network.protocol import Away
+from penstock.record._network.server import BrokerAddress, Secret, split_url, trusting
 from penstock.record.alarms.alarm_book import AlarmBook, AlarmBookError
+from penstock.record.errors import SinkWriteError
 
-__all__ = ["AlarmDelivery", "Destination", "NeverTaken"]
+__all__ = ["AlarmDelivery", "Destination", "MqttAlarms", "NeverTaken", "Webhook"]
 
 _LONGEST_AGE_S = 86400.0
 _LONGEST_PAUSE_S = 3600.0
@@ -162,3 +177,189 @@ class AlarmDelivery:
         except AlarmBookError as error:
             self.said.append(str(error))  # it may be told again by the next run
         return True
+
+
+# Who gets alarms: web hooks and MQTT brokers.
+
+_WEBHOOK_SECRETS = "write the secret into a file, or into PENSTOCK_WEBHOOK_SECRET"
+_GONE = 410
+_PREFIX = "whsec_"
+
+
+class Webhook:
+    """Posts events to a URL, each with its identity and a signature.
+
+    The header ``webhook-id`` is the event's identity and the same in all attempts: whoever gets one
+    twice drops the second. ``webhook-signature`` is ``v1,`` and the base64 of HMAC-SHA256 over
+    ``id.timestamp.body`` with the secret. 2xx is success, and nothing else: redirects are not
+    followed. 410 ends the attempts.
+
+    Args:
+        url: ``https://HOST[:PORT]/PATH``.
+        secret_file: a file with the secret, ``whsec_`` and base64, or any text. Without it the
+            environment's PENSTOCK_WEBHOOK_SECRET.
+        ca_file: certificates (PEM) of an authority of your own.
+        timeout: seconds for an attempt.
+
+    Raises:
+        ValueError: the URL is malformed, or holds a password.
+        SinkWriteError: there is no secret.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        secret_file: str | os.PathLike[str] | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
+        timeout: float = 20.0,
+    ) -> None:
+        parts = split_url(url, _WEBHOOK_SECRETS)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("a web hook is https://HOST/PATH")
+        self._secret = Secret(
+            None if secret_file is None else Path(secret_file), "PENSTOCK_WEBHOOK_SECRET"
+        )
+        self._key()
+        tls = trusting(ca_file) if parts.scheme == "https" else None
+        port = parts.port or (443 if tls else 80)
+        self._http = HttpPost(parts.hostname, port, tls, timeout)
+        self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._shown = f"{parts.scheme}://{parts.hostname}:{port}"
+
+    def __str__(self) -> str:
+        """Without the path, which is a secret with some services."""
+        return self._shown
+
+    async def deliver(self, event: dict[str, Any]) -> None:
+        """Send an event once.
+
+        Raises:
+            NeverTaken: the receiver is gone for good.
+            Away: it has not taken the event now.
+        """
+        data = {name: value for name, value in event.items() if name not in ("type", "time")}
+        moment = datetime.fromtimestamp(event["time"], UTC).isoformat()
+        body = json.dumps({"type": event["type"], "timestamp": moment, "data": data}).encode()
+        stamp = str(int(time.time()))
+        fields = {
+            "Content-Type": "application/json",
+            "webhook-id": event["id"],
+            "webhook-timestamp": stamp,
+            "webhook-signature": self._signature(event["id"], stamp, body),
+        }
+        answer = await self._http.post(self._target, fields, body)
+        if answer.status == _GONE:
+            raise NeverTaken("it answers 410: it wants no more events")
+        if not 200 <= answer.status < 300:
+            raise Away(f"it answers {answer.status}", answer.retry_after())
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._http.close()
+
+    def _signature(self, identity: str, stamp: str, body: bytes) -> str:
+        signed = f"{identity}.{stamp}.".encode() + body
+        try:
+            key = self._key()
+        except SinkWriteError as error:
+            raise Away(str(error)) from error
+        return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
+
+    def _key(self) -> bytes:
+        text = self._secret.read()
+        if text is None:
+            raise SinkWriteError(f"the web hook has no secret: {_WEBHOOK_SECRETS}")
+        if text.startswith(_PREFIX):
+            try:
+                return base64.b64decode(text.removeprefix(_PREFIX), validate=True)
+            except binascii.Error as error:
+                raise SinkWriteError(
+                    f"the web hook's secret begins with {_PREFIX} and is no base64: copy it again"
+                ) from error
+        return text.encode()
+
+
+# Alarms to an MQTT broker.
+
+_PORTS = {"mqtt": 1883, "mqtts": 8883}
+_MQTT_SECRETS = "set MQTT_USERNAME and MQTT_PASSWORD in the environment, or name a password_file"
+_TIMEOUT_S = 10.0
+
+
+class MqttAlarms:
+    """Publishes events with QoS 1.
+
+    Each goes to ``PREFIX/alarm_events``, and is retained as the alarm's state in
+    ``PREFIX/alarms/DEVICE/FIELD/NUMBER``. An event has its identity in ``id``: whoever gets one
+    twice drops the second.
+
+    Args:
+        url: ``mqtt://HOST[:1883]/PREFIX``, or ``mqtts://`` for TLS.
+        password_file: a file with the password; else the environment's MQTT_PASSWORD.
+        ca_file: certificates (PEM) of an authority of your own.
+
+    Raises:
+        ValueError: the URL is malformed, or holds a password.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        password_file: str | os.PathLike[str] | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._address = BrokerAddress.parse(url, _PORTS, name="penstock", secrets=_MQTT_SECRETS)
+        if any(each in self._address.name for each in "+#\0"):
+            raise ValueError(f"the prefix {self._address.name!r} is no topic: leave out + and #")
+        self._tls = trusting(ca_file) if self._address.scheme == "mqtts" else None
+        self._user = Secret(None, "MQTT_USERNAME")
+        self._password = Secret(
+            None if password_file is None else Path(password_file), "MQTT_PASSWORD"
+        )
+        self._client = f"penstock-alarms-{secrets.token_hex(6)}"
+        self._broker: Broker | None = None
+
+    def __str__(self) -> str:
+        return str(self._address)
+
+    async def deliver(self, event: dict[str, Any]) -> None:
+        """Publish an event, and return when the broker has acknowledged it. Away: it has not."""
+        payload = json.dumps(event).encode()
+        try:
+            broker = await self._connected()
+            levels = "/".join(map(topic_level, event["alarm"].split("/")))
+            state = f"{self._address.name}/alarms/{levels}"
+            await broker.announce(Message(state, payload, 1, retain=True))
+            topic = f"{self._address.name}/alarm_events"
+            await broker.publish([(topic.encode(), payload)], _TIMEOUT_S)
+        except Away:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Close the connection."""
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            await broker.close()
+
+    async def _connected(self) -> Broker:
+        if self._broker is not None and self._broker.lost_at is not None:
+            await self.close()
+        if self._broker is None:
+            try:
+                user, password = self._user.read(), self._password.read()
+            except SinkWriteError as error:
+                raise Away(str(error)) from error
+            self._broker = await Broker.connect(
+                self._address.host,
+                self._address.port,
+                self._tls,
+                client=self._client,
+                will=None,
+                user=user,
+                password=password,
+                timeout=_TIMEOUT_S,
+            )
+        return self._broker
