@@ -14,7 +14,7 @@ from anyio.abc import AsyncResource
 from penstock.files._archives.formats import Format, open_blocking
 from penstock.files._archives.worker_turns import WorkerTurns
 from penstock.files._backend import current_backend
-from penstock.files._file_objects.opener import Opener
+from penstock.files._file_objects.opening import Opening
 from penstock.files._file_objects.text_file import check_newline, text_encoding
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from _typeshed import StrOrBytesPath
 
-__all__ = ["CompressedFile", "Opener", "open_compressed", "opened"]
+__all__ = ["CompressedFile", "open_compressed", "opened"]
 
 T = TypeVar("T")
 
@@ -276,7 +276,7 @@ def open_compressed(
     *,
     format: Format | None = None,
     level: int | None = None,
-) -> Opener[CompressedFile[bytes]]: ...
+) -> Opening[CompressedFile[bytes]]: ...
 
 
 @overload
@@ -289,7 +289,7 @@ def open_compressed(
     encoding: str | None = None,
     errors: str | None = None,
     newline: str | None = None,
-) -> Opener[CompressedFile[str]]: ...
+) -> Opening[CompressedFile[str]]: ...
 
 
 def open_compressed(
@@ -301,7 +301,7 @@ def open_compressed(
     encoding: str | None = None,
     errors: str | None = None,
     newline: str | None = None,
-) -> Opener[Any]:
+) -> Opening[Any]:
     """Open a gzip, bz2, xz or zstd file; ``await`` the result, or use it with ``async with``.
 
     Args:
@@ -340,4 +340,4 @@ def open_compressed(
         file = await opened(make, lambda made: made.close())
         return CompressedFile(file, WorkerTurns(), path)
 
-    return Opener(open_now)
+    return Opening(open_now)

@@ -13,7 +13,7 @@ from anyio.abc import AsyncResource
 
 from penstock.files._archives.compressed_file import CompressedFile, opened
 from penstock.files._archives.worker_turns import WorkerTurns
-from penstock.files._file_objects.opener import Opener
+from penstock.files._file_objects.opening import Opening
 
 if TYPE_CHECKING:
     from typing import Self
@@ -165,7 +165,7 @@ class _Members:
         return member
 
 
-def open_tar(path: StrPath, mode: str = "r", **options: Any) -> Opener[TarArchive]:
+def open_tar(path: StrPath, mode: str = "r", **options: Any) -> Opening[TarArchive]:
     """Open a tar archive; ``await`` the result, or use it with ``async with``.
 
     Args:
@@ -188,4 +188,4 @@ def open_tar(path: StrPath, mode: str = "r", **options: Any) -> Opener[TarArchiv
     async def open_now() -> TarArchive:
         return TarArchive(await opened(make, lambda archive: archive.close()))
 
-    return Opener(open_now)
+    return Opening(open_now)

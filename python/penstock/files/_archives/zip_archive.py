@@ -12,7 +12,7 @@ from anyio.abc import AsyncResource
 
 from penstock.files._archives.compressed_file import CompressedFile, opened
 from penstock.files._archives.worker_turns import WorkerTurns
-from penstock.files._file_objects.opener import Opener
+from penstock.files._file_objects.opening import Opening
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
@@ -79,7 +79,7 @@ class ZipArchive(AsyncResource):
         pwd: bytes | None = None,
         *,
         force_zip64: bool = False,
-    ) -> Opener[CompressedFile[bytes]]:
+    ) -> Opening[CompressedFile[bytes]]:
         """Open a member for reading or writing; ``await`` it, or use it with ``async with``.
 
         A member that is being written must be closed before anything else of the archive is used.
@@ -92,7 +92,7 @@ class ZipArchive(AsyncResource):
             inside = name if isinstance(name, str) else name.filename
             return CompressedFile(file, self._turns, inside)
 
-        return Opener(open_now)
+        return Opening(open_now)
 
     async def write(
         self,
@@ -161,7 +161,7 @@ def open_zip(
     compresslevel: int | None = None,
     strict_timestamps: bool = True,
     metadata_encoding: str | None = None,
-) -> Opener[ZipArchive]:
+) -> Opening[ZipArchive]:
     """Open a zip archive; ``await`` the result, or use it with ``async with``.
 
     The arguments are those of ``zipfile.ZipFile``, but members are compressed by default.
@@ -187,4 +187,4 @@ def open_zip(
     async def open_now() -> ZipArchive:
         return ZipArchive(await opened(make, lambda archive: archive.close()))
 
-    return Opener(open_now)
+    return Opening(open_now)

@@ -11,7 +11,7 @@ from anyio.abc import AsyncResource
 
 from penstock._core import MappedFileCore
 from penstock.files._backend import current_backend
-from penstock.files._file_objects.opener import Opener
+from penstock.files._file_objects.opening import Opening
 
 if TYPE_CHECKING:
     from _typeshed import StrOrBytesPath
@@ -71,7 +71,7 @@ class MappedFile(MappedFileCore, AsyncResource):
         return f"<MappedFile name={self.name!r} {state}>"
 
 
-def map(path: StrOrBytesPath, *, populate: bool = True) -> Opener[MappedFile]:
+def map(path: StrOrBytesPath, *, populate: bool = True) -> Opening[MappedFile]:
     """Map a file into memory; ``await`` the result, or use it with ``async with``.
 
     For data that are read often, in small parts: a part costs half of a cached read or less. The
@@ -103,4 +103,4 @@ def map(path: StrOrBytesPath, *, populate: bool = True) -> Opener[MappedFile]:
             await mapped.populate()
         return mapped
 
-    return Opener(open_now)
+    return Opening(open_now)

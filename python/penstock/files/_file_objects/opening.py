@@ -13,6 +13,8 @@ from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from anyio.abc import AsyncResource
+
 from penstock._core import OpeningCore, set_file_classes, usual_opening
 from penstock.files._backend import FileBackend, current_backend
 from penstock.files._file_objects.async_file import AsyncFile
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Opening", "open"]
 
-F = TypeVar("F", bound=AsyncFile[Any])
+F = TypeVar("F", bound=AsyncResource)
 Opener = Callable[["StrOrBytesPath", int], int]
 
 _USUAL_ALIGNMENT = 4096
@@ -38,7 +40,7 @@ _USUAL_ALIGNMENT = 4096
 
 
 class Opening(OpeningCore, Generic[F]):
-    """A file that is not open yet: ``await`` it, or use it with ``async with``."""
+    """A file or archive that is not open yet: ``await`` it, or use it with ``async with``."""
 
     __slots__ = ()
 
