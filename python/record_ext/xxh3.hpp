@@ -12,6 +12,8 @@ namespace penstock::python::record {
 class Xxh3 {
 public:
     static constexpr std::size_t digest_size = 16;
+    static constexpr std::size_t stripe_size = 64;
+    static constexpr std::size_t block_size = 1024; ///< a step along the secret for each stripe
 
     /// Adds `size` bytes.
     void add(const char* data, std::size_t size) noexcept;
@@ -20,16 +22,9 @@ public:
     [[nodiscard]] std::array<char, digest_size> digest() const noexcept;
 
 private:
-    static constexpr std::size_t stripe_size = 64;
-    static constexpr std::size_t block_size = 1024; ///< a step along the secret for each stripe
-
-    using Lanes = std::array<std::uint64_t, 8>;
-
-    static void add_stripe(Lanes& lanes, const char* stripe, std::size_t secret_place) noexcept;
-    static void add_block(Lanes& lanes, const char* block) noexcept;
-
-    Lanes lanes_ = {0xC2B2AE3D,         0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9,
-                    0x85EBCA77C2B2AE63, 0x85EBCA77,         0x27D4EB2F165667C5, 0x9E3779B1};
+    std::array<std::uint64_t, 8> lanes_ = {
+        0xC2B2AE3D,         0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63, 0x85EBCA77,         0x27D4EB2F165667C5, 0x9E3779B1};
     std::uint64_t size_ = 0;
     std::size_t waiting_ = 0;              ///< bytes in `rest_`: at least one, once there are any
     std::array<char, stripe_size> last_{}; ///< the end of the last whole block
