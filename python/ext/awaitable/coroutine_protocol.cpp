@@ -73,6 +73,15 @@ PyObject* throw_into_delegate(const ModuleState* state, PyObject* delegate,
                   : nullptr;
 }
 
+PyObject* close_delegate(PyObject*& delegate, AwaitStage& stage) noexcept {
+    const Ref ended(std::exchange(delegate, nullptr));
+    if (!ended) {
+        return Py_NewRef(Py_None);
+    }
+    stage = AwaitStage::running;
+    return PyObject_CallMethod(ended.get(), "close", nullptr);
+}
+
 void warn_never_awaited(PyObject* self, const char* name) noexcept {
     Ref exception = take_exception();
     if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "coroutine '%s' was never awaited", name) != 0) {

@@ -60,6 +60,10 @@ void raise_thrown(PyObject* const* arguments, Py_ssize_t count) noexcept;
 PyObject* throw_into_delegate(const ModuleState* state, PyObject* delegate,
                               PyObject* const* arguments, Py_ssize_t count) noexcept;
 
+/// Closes and drops the coroutine that an awaitable awaits in its place, which is `running`
+/// meanwhile. None, or null with an exception set.
+PyObject* close_delegate(PyObject*& delegate, AwaitStage& stage) noexcept;
+
 /// For tp_finalize: RuntimeWarning that the coroutine was never awaited. Preserves a raised
 /// exception.
 void warn_never_awaited(PyObject* self, const char* name) noexcept;

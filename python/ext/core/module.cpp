@@ -84,8 +84,8 @@ int execute(PyObject* module) {
         add_file_step_type(module, state) && add_binary_file_type(module, state) &&
         add_text_piece_type(module, state) && add_text_file_type(module, state) &&
         add_opening_types(module, state) && add_line_lists(module) && add_folder_listing(module) &&
-        add_cached_questions(module) && add_folder_scan(module, state) &&
-        add_mapped_file_type(module);
+        add_cached_questions(module) && add_answered_function_types(module, state) &&
+        add_folder_scan(module, state) && add_mapped_file_type(module);
     return done ? 0 : -1;
 }
 
@@ -101,9 +101,10 @@ int traverse(PyObject* module, visitproc visit, void* arg) {
 /// Before the types are cleared, whose fields the memory is freed by.
 void free_spares(ModuleState* state) noexcept {
     state->keeps_no_spares = true;
-    for (PyObject** spare : {&state->spare_sock_operation, &state->spare_descriptor_waiter,
-                             &state->spare_read_operation, &state->spare_asyncio_read,
-                             &state->spare_http_wait, &state->spare_file_step}) {
+    for (PyObject** spare :
+         {&state->spare_sock_operation, &state->spare_descriptor_waiter,
+          &state->spare_read_operation, &state->spare_asyncio_read, &state->spare_http_wait,
+          &state->spare_file_step, &state->spare_answer}) {
         if (*spare != nullptr) {
             PyObject_GC_Del(std::exchange(*spare, nullptr));
         }

@@ -24,6 +24,7 @@ struct ModuleState {
     PyObject* spare_asyncio_read;
     PyObject* spare_http_wait;
     PyObject* spare_file_step;
+    PyObject* spare_answer;
     LoopObject* file_loop;       ///< borrowed; the loop that made the last file operation, or null
     PyObject* spare_ready_value; ///< not tracked by the garbage collector
     long long file_buffer_size;  ///< of files without a size of their own; see set_file_classes
@@ -75,6 +76,7 @@ bool add_http_request_types(PyObject* module, ModuleState* state);
 bool add_log_search(PyObject* module);
 bool add_folder_listing(PyObject* module);
 bool add_cached_questions(PyObject* module);
+bool add_answered_function_types(PyObject* module, ModuleState* state);
 bool add_folder_scan(PyObject* module, ModuleState* state);
 bool add_mapped_file_type(PyObject* module);
 bool add_ready_value_type(PyObject* module, ModuleState* state);

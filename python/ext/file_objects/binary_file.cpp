@@ -28,9 +28,9 @@ BinaryFileObject* self_of(PyObject* object) noexcept {
 // ---- attempts
 // -------------------------------------------------------------------------------------
 
-AtOnce attempt_read(FileObject* self, PyObject* argument, PyObject** result) {
+AtOnce attempt_read(FileObject* self, CallArguments given, PyObject** result) {
     BinaryFileObject* file = binary_of(self);
-    const Py_ssize_t size = size_argument(argument);
+    const Py_ssize_t size = size_argument(given.first);
     if (size == -2 || !is_readable(file) || file->unwritten_size != 0) {
         return AtOnce::slow;
     }
@@ -84,11 +84,11 @@ AtOnce read_line(BinaryFileObject* file, PyObject** result) noexcept {
     return at_once_of(take_buffered(file, data.substr(0, size)), result);
 }
 
-AtOnce attempt_readline(FileObject* self, PyObject* argument, PyObject** result) {
-    return size_argument(argument) == -1 ? read_line(binary_of(self), result) : AtOnce::slow;
+AtOnce attempt_readline(FileObject* self, CallArguments given, PyObject** result) {
+    return size_argument(given.first) == -1 ? read_line(binary_of(self), result) : AtOnce::slow;
 }
 
-AtOnce attempt_next(FileObject* self, PyObject* /*unused*/, PyObject** result) {
+AtOnce attempt_next(FileObject* self, CallArguments /*unused*/, PyObject** result) {
     const AtOnce outcome = read_line(binary_of(self), result);
     if (outcome == AtOnce::done && PyBytes_GET_SIZE(*result) == 0) {
         Py_CLEAR(*result);
@@ -98,18 +98,18 @@ AtOnce attempt_next(FileObject* self, PyObject* /*unused*/, PyObject** result) {
     return outcome;
 }
 
-AtOnce attempt_write(FileObject* self, PyObject* argument, PyObject** result) {
+AtOnce attempt_write(FileObject* self, CallArguments given, PyObject** result) {
     BinaryFileObject* file = binary_of(self);
-    if (file->fd < 0 || file->writable == 0 || !PyBytes_CheckExact(argument)) {
+    if (file->fd < 0 || file->writable == 0 || !PyBytes_CheckExact(given.first)) {
         return AtOnce::slow;
     }
-    const AtOnce outcome = write_to_buffer(file, argument);
+    const AtOnce outcome = write_to_buffer(file, given.first);
     return outcome == AtOnce::done
-               ? at_once_of(PyLong_FromSsize_t(PyBytes_GET_SIZE(argument)), result)
+               ? at_once_of(PyLong_FromSsize_t(PyBytes_GET_SIZE(given.first)), result)
                : outcome;
 }
 
-AtOnce attempt_flush(FileObject* self, PyObject* /*unused*/, PyObject** result) {
+AtOnce attempt_flush(FileObject* self, CallArguments /*unused*/, PyObject** result) {
     const BinaryFileObject* file = binary_of(self);
     if (file->fd < 0 || file->unwritten_size != 0) {
         return AtOnce::slow;
@@ -118,7 +118,7 @@ AtOnce attempt_flush(FileObject* self, PyObject* /*unused*/, PyObject** result) 
     return AtOnce::done;
 }
 
-AtOnce attempt_tell(FileObject* self, PyObject* /*unused*/, PyObject** result) {
+AtOnce attempt_tell(FileObject* self, CallArguments /*unused*/, PyObject** result) {
     const BinaryFileObject* file = binary_of(self);
     if (file->fd < 0 || file->seekable == 0) {
         return AtOnce::slow;
@@ -126,23 +126,23 @@ AtOnce attempt_tell(FileObject* self, PyObject* /*unused*/, PyObject** result) {
     return at_once_of(PyLong_FromLongLong(file->position), result);
 }
 
-AtOnce attempt_seek(FileObject* self, PyObject* argument, PyObject** result) {
+AtOnce attempt_seek(FileObject* self, CallArguments given, PyObject** result) {
     SeekTarget target = {};
     long long position = 0;
-    if (!read_target(argument, target)) {
+    if (!read_target(given, target)) {
         return AtOnce::slow;
     }
     const AtOnce moved = move_position(binary_of(self), target, position);
     return moved == AtOnce::done ? at_once_of(PyLong_FromLongLong(position), result) : moved;
 }
 
-AtOnce attempt_readinto(FileObject* self, PyObject* argument, PyObject** result) {
+AtOnce attempt_readinto(FileObject* self, CallArguments given, PyObject** result) {
     BinaryFileObject* file = binary_of(self);
-    if (argument == nullptr || !is_readable(file) || file->unwritten_size != 0) {
+    if (given.first == nullptr || !is_readable(file) || file->unwritten_size != 0) {
         return AtOnce::slow;
     }
     Py_buffer buffer;
-    if (PyObject_GetBuffer(argument, &buffer, PyBUF_WRITABLE) != 0) {
+    if (PyObject_GetBuffer(given.first, &buffer, PyBUF_WRITABLE) != 0) {
         PyErr_Clear();
         return AtOnce::slow;
     }
@@ -155,7 +155,7 @@ AtOnce attempt_readinto(FileObject* self, PyObject* argument, PyObject** result)
     return at_once_of(PyLong_FromSsize_t(count), result);
 }
 
-AtOnce attempt_peek(FileObject* self, PyObject* /*unused*/, PyObject** result) {
+AtOnce attempt_peek(FileObject* self, CallArguments /*unused*/, PyObject** result) {
     BinaryFileObject* file = binary_of(self);
     if (!is_readable(file)) {
         return AtOnce::slow;
@@ -176,7 +176,7 @@ AtOnce attempt_peek(FileObject* self, PyObject* /*unused*/, PyObject** result) {
 }
 
 /// Closes a file to which nothing was written, so that closing has nothing to wait for.
-AtOnce attempt_close(FileObject* self, PyObject* /*unused*/, PyObject** result) {
+AtOnce attempt_close(FileObject* self, CallArguments /*unused*/, PyObject** result) {
     BinaryFileObject* file = binary_of(self);
     FileEngineObject* engine = direct_engine(file);
     if (file->fd < 0 || engine == nullptr || file->writable != 0 || file->regular == 0 ||
@@ -216,7 +216,7 @@ const FileMethod next_method = {
     .qualified_name = "BinaryFile.__anext__",
     .attempt = &attempt_next,
     .slow = &ModuleState::name_next_line_in_turn,
-    .takes_argument = false,
+    .arguments = 0,
 };
 
 const FileMethod write_method = {
@@ -231,7 +231,7 @@ const FileMethod flush_method = {
     .qualified_name = "BinaryFile.flush",
     .attempt = &attempt_flush,
     .slow = &ModuleState::name_flush_in_turn,
-    .takes_argument = false,
+    .arguments = 0,
 };
 
 const FileMethod tell_method = {
@@ -239,7 +239,7 @@ const FileMethod tell_method = {
     .qualified_name = "BinaryFile.tell",
     .attempt = &attempt_tell,
     .slow = &ModuleState::name_tell_in_turn,
-    .takes_argument = false,
+    .arguments = 0,
 };
 
 const FileMethod seek_method = {
@@ -247,6 +247,7 @@ const FileMethod seek_method = {
     .qualified_name = "BinaryFile.seek",
     .attempt = &attempt_seek,
     .slow = &ModuleState::name_seek_in_turn,
+    .arguments = 2,
 };
 
 const FileMethod readinto_method = {
@@ -261,7 +262,7 @@ const FileMethod peek_method = {
     .qualified_name = "BinaryFile.peek",
     .attempt = &attempt_peek,
     .slow = &ModuleState::name_peek_in_turn,
-    .takes_argument = false,
+    .arguments = 0,
 };
 
 const FileMethod close_method = {
@@ -270,7 +271,7 @@ const FileMethod close_method = {
     .attempt = &attempt_close,
     .slow = &ModuleState::name_close_in_order,
     .takes_turn = false,
-    .takes_argument = false,
+    .arguments = 0,
 };
 
 template <const FileMethod& method, const char* const& keyword>
@@ -284,15 +285,15 @@ template <const FileMethod& method> PyObject* call_without(PyObject* self, PyObj
 }
 
 PyObject* call_write(PyObject* self, PyObject* data) {
-    return make_file_step(file_of(self), write_method, data);
+    return make_file_step(file_of(self), write_method, {data});
 }
 
 PyObject* call_readinto(PyObject* self, PyObject* buffer) {
-    return make_file_step(file_of(self), readinto_method, buffer);
+    return make_file_step(file_of(self), readinto_method, {buffer});
 }
 
-PyObject* seek(PyObject* self, PyObject* arguments, PyObject* keywords) {
-    return call_seek(self, seek_method, arguments, keywords);
+PyObject* seek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+    return call_seek(self, seek_method, arguments, count, keywords);
 }
 
 /// A buffered line needs no coroutine, and not the turn, if nobody has it.
@@ -408,7 +409,7 @@ PyMethodDef binary_methods[] = {
     {"flush", &call_without<flush_method>, METH_NOARGS,
      "flush($self)\n--\n\nPass the buffered data to the kernel."},
     {"tell", &call_without<tell_method>, METH_NOARGS, "tell($self)\n--\n\nReturn the position."},
-    {"seek", as_function(&seek), METH_VARARGS | METH_KEYWORDS,
+    {"seek", as_function(&seek), METH_FASTCALL | METH_KEYWORDS,
      "seek($self, offset, whence=0)\n--\n\n"
      "Move the position, relative to the beginning, to itself or to the end; returns it."},
     {"readinto", &call_readinto, METH_O,

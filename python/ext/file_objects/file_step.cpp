@@ -4,6 +4,8 @@
 #include "files/file_calls.hpp"
 #include "files/file_time_slice.hpp"
 
+#include <cstddef>
+
 namespace penstock::python {
 
 namespace {
@@ -21,13 +23,15 @@ PyObject* yield_to_others(FileObject* file) noexcept {
     return as_object(make_file_operation(file->binary->engine, yield_call));
 }
 
-PyObject* call_slowly(FileObject* file, const FileMethod& method, PyObject* argument) noexcept {
-    PyObject* name = file->state->*method.slow;
-    if (!method.takes_argument) {
-        return PyObject_CallMethodNoArgs(as_object(file), name);
-    }
-    return PyObject_CallMethodOneArg(as_object(file), name,
-                                     argument != nullptr ? argument : Py_None);
+PyObject* or_none(PyObject* argument) noexcept {
+    return argument != nullptr ? argument : Py_None;
+}
+
+PyObject* call_slowly(FileObject* file, const FileMethod& method,
+                      const CallArguments& given) noexcept {
+    PyObject* values[] = {as_object(file), or_none(given.first), or_none(given.second)};
+    return PyObject_VectorcallMethod(file->state->*method.slow, values,
+                                     std::size_t{1} + method.arguments, nullptr);
 }
 
 bool should_yield_now(FileObject* file) noexcept {
@@ -55,15 +59,6 @@ void give_up_turn(FileObject* file) noexcept {
     }
 }
 
-PyObject* close_delegate(PyObject*& delegate, AwaitStage& stage) noexcept {
-    const Ref ended(std::exchange(delegate, nullptr));
-    if (!ended) {
-        return Py_NewRef(Py_None);
-    }
-    stage = AwaitStage::running;
-    return PyObject_CallMethod(ended.get(), "close", nullptr);
-}
-
 bool FileStepObject::begin_delegate(Phase next, PyObject* coroutine) noexcept {
     delegate = coroutine;
     if (coroutine == nullptr) {
@@ -75,7 +70,7 @@ bool FileStepObject::begin_delegate(Phase next, PyObject* coroutine) noexcept {
 
 /// The attempt, with the turn taken; begins the coroutine method if it is not successful.
 PySendResult FileStepObject::attempt(PyObject** result) noexcept {
-    switch (method->attempt(file, argument, result)) {
+    switch (method->attempt(file, given, result)) {
     case AtOnce::done:
         return PYGEN_RETURN;
     case AtOnce::failed:
@@ -87,8 +82,8 @@ PySendResult FileStepObject::attempt(PyObject** result) noexcept {
         give_up_turn(file);
         phase = Phase::begun;
     }
-    return begin_delegate(Phase::delegated, call_slowly(file, *method, argument)) ? PYGEN_NEXT
-                                                                                  : PYGEN_ERROR;
+    return begin_delegate(Phase::delegated, call_slowly(file, *method, given)) ? PYGEN_NEXT
+                                                                               : PYGEN_ERROR;
 }
 
 PySendResult FileStepObject::advance(bool /*first*/, PyObject* value, PyObject** result) noexcept {
@@ -116,7 +111,7 @@ PySendResult FileStepObject::advance(bool /*first*/, PyObject* value, PyObject**
                 const bool waits =
                     method->takes_turn
                         ? begin_delegate(Phase::queued, wait_for_turn(file))
-                        : begin_delegate(Phase::delegated, call_slowly(file, *method, argument));
+                        : begin_delegate(Phase::delegated, call_slowly(file, *method, given));
                 if (!waits) {
                     return PYGEN_ERROR;
                 }
@@ -161,13 +156,15 @@ void FileStepObject::release() noexcept {
     if (has_turn) {
         give_up_turn(file);
     }
-    Py_CLEAR(argument);
+    Py_CLEAR(given.first);
+    Py_CLEAR(given.second);
     Py_CLEAR(file);
 }
 
 int FileStepObject::visit(visitproc visit, void* arg) const noexcept {
     Py_VISIT(file);
-    Py_VISIT(argument);
+    Py_VISIT(given.first);
+    Py_VISIT(given.second);
     Py_VISIT(delegate);
     return 0;
 }
@@ -212,7 +209,7 @@ PyObject* FileStepObject::close(PyObject* self, PyObject* /*unused*/) noexcept {
     return closed;
 }
 
-PyObject* make_file_step(FileObject* file, const FileMethod& method, PyObject* argument) noexcept {
+PyObject* make_file_step(FileObject* file, const FileMethod& method, CallArguments given) noexcept {
     ModuleState* state = file->state;
     FileStepObject* call = FileStepObject::allocate(state, state->file_step_type);
     if (call == nullptr) {
@@ -221,7 +218,7 @@ PyObject* make_file_step(FileObject* file, const FileMethod& method, PyObject* a
     call->file = file;
     Py_INCREF(file);
     call->method = &method;
-    call->argument = Py_XNewRef(argument);
+    call->given = {Py_XNewRef(given.first), Py_XNewRef(given.second)};
     call->delegate = nullptr;
     call->stage = AwaitStage::created;
     call->phase = Phase::begun;
@@ -242,7 +239,40 @@ PyObject* call_file_method(FileObject* file, const FileMethod& method, const cha
         return PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R",
                             method.name, PyTuple_GET_ITEM(keywords, 0));
     }
-    return make_file_step(file, method, count + named == 1 ? arguments[0] : nullptr);
+    return make_file_step(file, method, {count + named == 1 ? arguments[0] : nullptr});
+}
+
+bool take_arguments(const char* method, const char* const (&names)[2], Py_ssize_t required,
+                    PyObject* const* arguments, Py_ssize_t count, PyObject* keywords,
+                    CallArguments& given) noexcept {
+    PyObject** const places[2] = {&given.first, &given.second};
+    const Py_ssize_t named = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+    if (count + named < required || count + named > 2) {
+        PyErr_Format(PyExc_TypeError, "%s() takes %s2 arguments, not %zd", method,
+                     required < 2 ? "1 or " : "", count + named);
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        *places[i] = arguments[i];
+    }
+    for (Py_ssize_t i = 0; i < named; ++i) {
+        PyObject* name = PyTuple_GET_ITEM(keywords, i);
+        Py_ssize_t place = 0;
+        while (place < 2 && PyUnicode_CompareWithASCIIString(name, names[place]) != 0) {
+            ++place;
+        }
+        if (place == 2 || *places[place] != nullptr) {
+            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R", method,
+                         name);
+            return false;
+        }
+        *places[place] = arguments[count + i];
+    }
+    if (given.first == nullptr) {
+        PyErr_Format(PyExc_TypeError, "%s() needs the argument %s", method, names[0]);
+        return false;
+    }
+    return true;
 }
 
 Py_ssize_t size_argument(PyObject* argument) noexcept {

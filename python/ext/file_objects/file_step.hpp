@@ -12,13 +12,19 @@ enum class AtOnce : unsigned char {
     failed, ///< with an exception set
 };
 
+/// The arguments of a method's call; null for those that it does not have.
+struct CallArguments {
+    PyObject* first = nullptr;
+    PyObject* second = nullptr;
+};
+
 /// A method of a file that may complete at once.
 struct FileMethod {
     const char* name;
     const char* qualified_name;
 
     /// Does the work from memory or from the page cache. The turn is taken.
-    AtOnce (*attempt)(FileObject* file, PyObject* argument, PyObject** result);
+    AtOnce (*attempt)(FileObject* file, CallArguments given, PyObject** result);
 
     /// The name of the coroutine method that does the rest. Where `takes_turn`, it is called with
     /// the turn taken, and gives it up at its end.
@@ -27,8 +33,8 @@ struct FileMethod {
     /// False: the coroutine method takes the turn itself; there is an attempt only if it is free.
     bool takes_turn = true;
 
-    /// Whether the coroutine method takes the argument; None stands for none.
-    bool takes_argument = true;
+    /// How many arguments the coroutine method takes; None stands for one that is not given.
+    unsigned char arguments = 1;
 
     /// False: the turn is neither needed nor taken; any number of such calls may be in flight.
     bool uses_turn = true;
@@ -54,8 +60,8 @@ struct FileStepObject : NativeAwaitable<FileStepObject> {
     PyObject ob_base;
     FileObject* file; ///< owned, as all that follow; null at the end
     const FileMethod* method;
-    PyObject* argument; ///< or null
-    PyObject* delegate; ///< the coroutine that is awaited instead, or null
+    CallArguments given; ///< the references in it
+    PyObject* delegate;  ///< the coroutine that is awaited instead, or null
     AwaitStage stage;
     Phase phase;
 
@@ -78,18 +84,20 @@ private:
     bool begin_delegate(Phase next, PyObject* coroutine) noexcept;
 };
 
-/// Closes and drops the coroutine that a call awaits, which is `running` meanwhile. None, or null
-/// with an exception set.
-PyObject* close_delegate(PyObject*& delegate, AwaitStage& stage) noexcept;
-
 /// A call of `method`; null with an exception set.
 PyObject* make_file_step(FileObject* file, const FileMethod& method,
-                         PyObject* argument = nullptr) noexcept;
+                         CallArguments given = {}) noexcept;
 
 /// A call of `method` with one optional argument, which may be passed by the name `keyword`.
 PyObject* call_file_method(FileObject* file, const FileMethod& method, const char* keyword,
                            PyObject* const* arguments, Py_ssize_t count,
                            PyObject* keywords) noexcept;
+
+/// Takes a call's arguments for two parameters, of which `required` must be given, each by its
+/// place or by its name. False with an exception set; `given` borrows.
+bool take_arguments(const char* method, const char* const (&names)[2], Py_ssize_t required,
+                    PyObject* const* arguments, Py_ssize_t count, PyObject* keywords,
+                    CallArguments& given) noexcept;
 
 /// The size that a method was given: -1 for none, None and negative numbers, -2 for what only
 /// Python code can convert or refuse.

@@ -1,6 +1,6 @@
 // Opening a file: the object that `penstock.files.open` returns, and its coroutine.
 
-#include "awaitable/native_awaitable.hpp"
+#include "awaitable/delegating_awaitable.hpp"
 #include "file_objects/file_classes.hpp"
 #include "file_objects/file_step.hpp"
 #include "file_objects/file_types.hpp"
@@ -41,7 +41,7 @@ OpeningObject* opening_of(PyObject* object) noexcept {
 // --------------------------------------------------------------------------------
 
 /// Opens a file, when it is awaited.
-struct OpenStepObject : NativeAwaitable<OpenStepObject> {
+struct OpenStepObject : DelegatingAwaitable<OpenStepObject> {
     static constexpr bool warns_if_never_awaited = true;
 
     enum class Phase : unsigned char { begun, yielding, delegated };
@@ -62,10 +62,6 @@ struct OpenStepObject : NativeAwaitable<OpenStepObject> {
     PySendResult advance(bool first, PyObject* value, PyObject** result) noexcept;
     void release() noexcept;
     int visit(visitproc visit, void* arg) const noexcept;
-
-    static PyObject* throw_into(PyObject* self, PyObject* const* arguments,
-                                Py_ssize_t count) noexcept;
-    static PyObject* close(PyObject* self, PyObject* unused) noexcept;
 
 private:
     AtOnce attempt(PyObject** result) noexcept;
@@ -193,37 +189,6 @@ int OpenStepObject::visit(visitproc visit, void* arg) const noexcept {
     Py_VISIT(delegate);
     Py_VISIT(engine);
     return 0;
-}
-
-PyObject* OpenStepObject::throw_into(PyObject* self, PyObject* const* arguments,
-                                     Py_ssize_t count) noexcept {
-    OpenStepObject* step = of(self);
-    if (step->delegate == nullptr) {
-        return NativeAwaitable::throw_into(self, arguments, count);
-    }
-    if (!may_resume(step->stage)) {
-        return nullptr;
-    }
-    const Ref alive = Ref::borrow(self);
-    step->stage = AwaitStage::running;
-    PyObject* yielded = throw_into_delegate(step->state(), step->delegate, arguments, count);
-    step->stage = AwaitStage::suspended;
-    if (yielded == nullptr) {
-        Py_CLEAR(step->delegate);
-        finish(step);
-    }
-    return yielded;
-}
-
-PyObject* OpenStepObject::close(PyObject* self, PyObject* /*unused*/) noexcept {
-    OpenStepObject* step = of(self);
-    if (!may_close(step->stage)) {
-        return nullptr;
-    }
-    const Ref alive = Ref::borrow(self);
-    PyObject* closed = close_delegate(step->delegate, step->stage);
-    finish(step);
-    return closed;
 }
 
 PyObject* make_open_step(OpeningObject* opening, bool enters) noexcept {

@@ -24,9 +24,9 @@ long long origin_of(const BinaryFileObject* file, int whence) noexcept {
 
 } // namespace
 
-bool read_target(PyObject* argument, SeekTarget& target) noexcept {
-    PyObject* offset = PyTuple_GET_ITEM(argument, 0);
-    PyObject* whence = PyTuple_GET_ITEM(argument, 1);
+bool read_target(const CallArguments& given, SeekTarget& target) noexcept {
+    PyObject* offset = given.first;
+    PyObject* whence = given.second;
     if (!PyLong_CheckExact(offset) || !PyLong_CheckExact(whence)) {
         return false;
     }
@@ -58,18 +58,14 @@ AtOnce move_position(BinaryFileObject* file, const SeekTarget& target,
     return AtOnce::done;
 }
 
-PyObject* call_seek(PyObject* self, const FileMethod& method, PyObject* arguments,
-                    PyObject* keywords) noexcept {
-    static const char* const names[] = {"offset", "whence", nullptr};
-    PyObject* offset = nullptr;
-    PyObject* whence = nullptr;
-    if (PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:seek", const_cast<char**>(names),
-                                    &offset, &whence) == 0) {
+PyObject* call_seek(PyObject* self, const FileMethod& method, PyObject* const* arguments,
+                    Py_ssize_t count, PyObject* keywords) noexcept {
+    CallArguments given;
+    if (!take_arguments(method.name, {"offset", "whence"}, 1, arguments, count, keywords, given)) {
         return nullptr;
     }
-    const Ref set(whence == nullptr ? PyLong_FromLong(SEEK_SET) : Py_NewRef(whence));
-    const Ref target(set ? PyTuple_Pack(2, offset, set.get()) : nullptr);
-    return target ? make_file_step(file_of(self), method, target.get()) : nullptr;
+    const Ref set(given.second == nullptr ? PyLong_FromLong(SEEK_SET) : Py_NewRef(given.second));
+    return set ? make_file_step(file_of(self), method, {given.first, set.get()}) : nullptr;
 }
 
 } // namespace penstock::python

@@ -10,17 +10,17 @@ struct SeekTarget {
     int whence;
 };
 
-/// False, without an exception, for what only Python code can convert or refuse. `argument` is the
-/// tuple that `call_seek` makes.
-bool read_target(PyObject* argument, SeekTarget& target) noexcept;
+/// False, without an exception, for what only Python code can convert or refuse. The arguments are
+/// those that `call_seek` passes.
+bool read_target(const CallArguments& given, SeekTarget& target) noexcept;
 
 /// Moves the position of an open file; it is then `position`. `AtOnce::slow` where buffered data or
 /// a server decide, and for what only Python code refuses: nothing has changed then.
 AtOnce move_position(BinaryFileObject* file, const SeekTarget& target,
                      long long& position) noexcept;
 
-/// A call of `method` with the tuple (offset, whence).
-PyObject* call_seek(PyObject* self, const FileMethod& method, PyObject* arguments,
-                    PyObject* keywords) noexcept;
+/// A call of `method` with the arguments offset and whence, which is SEEK_SET by default.
+PyObject* call_seek(PyObject* self, const FileMethod& method, PyObject* const* arguments,
+                    Py_ssize_t count, PyObject* keywords) noexcept;
 
 } // namespace penstock::python

@@ -72,7 +72,7 @@ AtOnce read_line(TextFileObject* file, PyObject** result) noexcept {
     if (decoded != AtOnce::done) {
         return decoded;
     }
-    if (!next) {
+    if (is_end(piece_of(next.get()))) {
         PyObject* rest = take_text(file, PyUnicode_GET_LENGTH(file->piece->text));
         drop_pieces(file);
         return at_once_of(rest, result);
@@ -84,11 +84,11 @@ AtOnce read_line(TextFileObject* file, PyObject** result) noexcept {
     return append_piece(file, next) ? AtOnce::slow : AtOnce::failed;
 }
 
-AtOnce attempt_readline(FileObject* self, PyObject* argument, PyObject** result) {
-    return size_argument(argument) == -1 ? read_line(text_of(self), result) : AtOnce::slow;
+AtOnce attempt_readline(FileObject* self, CallArguments given, PyObject** result) {
+    return size_argument(given.first) == -1 ? read_line(text_of(self), result) : AtOnce::slow;
 }
 
-AtOnce attempt_next(FileObject* self, PyObject* /*unused*/, PyObject** result) {
+AtOnce attempt_next(FileObject* self, CallArguments /*unused*/, PyObject** result) {
     const AtOnce outcome = read_line(text_of(self), result);
     if (outcome == AtOnce::done && PyUnicode_GET_LENGTH(*result) == 0) {
         Py_CLEAR(*result);
@@ -144,9 +144,9 @@ AtOnce read_all(TextFileObject* file, PyObject** result) noexcept {
     return AtOnce::done;
 }
 
-AtOnce attempt_read(FileObject* self, PyObject* argument, PyObject** result) {
+AtOnce attempt_read(FileObject* self, CallArguments given, PyObject** result) {
     TextFileObject* file = text_of(self);
-    const Py_ssize_t size = size_argument(argument);
+    const Py_ssize_t size = size_argument(given.first);
     if (size == -2 || !is_readable(self->binary)) {
         return AtOnce::slow;
     }
@@ -163,8 +163,12 @@ AtOnce attempt_read(FileObject* self, PyObject* argument, PyObject** result) {
         return decoded;
     }
     file->has_decoded = 1;
-    if (!next) {
-        return at_once_of(take_text(file, file->at + there), result);
+    if (is_end(piece_of(next.get()))) {
+        PyObject* rest = take_text(file, file->at + there);
+        if (rest != nullptr) {
+            set_piece(file, next, 0);
+        }
+        return at_once_of(rest, result);
     }
     if (size - there <= PyUnicode_GET_LENGTH(piece_of(next.get())->text)) {
         return at_once_of(take_over(file, next, size - there), result);
@@ -206,15 +210,15 @@ DirectEncoding direct_encoding_of(PyObject* name) noexcept {
     return DirectEncoding::none;
 }
 
-AtOnce attempt_write(FileObject* self, PyObject* argument, PyObject** result) {
+AtOnce attempt_write(FileObject* self, CallArguments given, PyObject** result) {
     TextFileObject* file = text_of(self);
     BinaryFileObject* binary = self->binary;
-    if (!PyUnicode_CheckExact(argument) || file->line_buffering != 0 || has_decoder(file) ||
+    if (!PyUnicode_CheckExact(given.first) || file->line_buffering != 0 || has_decoder(file) ||
         binary->base.turn_taken || binary->fd < 0 || binary->writable == 0 ||
-        PyUnicode_GET_LENGTH(argument) >= binary->buffer_size) {
+        PyUnicode_GET_LENGTH(given.first) >= binary->buffer_size) {
         return AtOnce::slow;
     }
-    const Ref bytes = encode_directly(file, argument);
+    const Ref bytes = encode_directly(file, given.first);
     if (!bytes) {
         return AtOnce::slow;
     }
@@ -224,7 +228,7 @@ AtOnce attempt_write(FileObject* self, PyObject* argument, PyObject** result) {
     }
     drop_pieces(file);
     file->saw_feed = 0;
-    return at_once_of(PyLong_FromSsize_t(PyUnicode_GET_LENGTH(argument)), result);
+    return at_once_of(PyLong_FromSsize_t(PyUnicode_GET_LENGTH(given.first)), result);
 }
 
 // ---- methods
@@ -249,7 +253,7 @@ const FileMethod next_method = {
     .qualified_name = "TextFile.__anext__",
     .attempt = &attempt_next,
     .slow = &ModuleState::name_next_line_in_turn,
-    .takes_argument = false,
+    .arguments = 0,
 };
 
 const FileMethod write_method = {
@@ -266,7 +270,7 @@ PyObject* call_with_size(PyObject* self, PyObject* const* arguments, Py_ssize_t 
 }
 
 PyObject* call_write(PyObject* self, PyObject* text) {
-    return make_file_step(file_of(self), write_method, text);
+    return make_file_step(file_of(self), write_method, {text});
 }
 
 /// A buffered line needs no coroutine, and not the turn, if nobody has it.
@@ -407,7 +411,7 @@ PyMethodDef text_methods[] = {
      "Buffered data are in the file after ``flush`` or ``close``."},
     {"tell", &call_text_tell, METH_NOARGS,
      "tell($self)\n--\n\nReturn the position, as a number for ``seek`` only."},
-    {"seek", as_function(&call_text_seek), METH_VARARGS | METH_KEYWORDS,
+    {"seek", as_function(&call_text_seek), METH_FASTCALL | METH_KEYWORDS,
      "seek($self, offset, whence=0)\n--\n\n"
      "Move the position: to the end, or to one that ``tell`` has returned; returns it."},
     {nullptr, nullptr, 0, nullptr},

@@ -116,7 +116,27 @@ PyObject* split_lines(PyObject* /*module*/, PyObject* arguments) {
     return done ? PyLong_FromSsize_t(split.from) : nullptr;
 }
 
+/// end_of_line(text, begin, line_end) -> int
+PyObject* end_of_line(PyObject* /*module*/, PyObject* const* values, Py_ssize_t count) {
+    if (count != 3 || !PyUnicode_Check(values[0])) {
+        PyErr_SetString(PyExc_TypeError, "end_of_line() takes a text and two numbers");
+        return nullptr;
+    }
+    const Py_ssize_t begin = PyLong_AsSsize_t(values[1]);
+    const long line_end = begin >= 0 ? PyLong_AsLong(values[2]) : -1;
+    if (begin < 0 || line_end < 0) {
+        if (PyErr_Occurred() == nullptr) {
+            PyErr_SetString(PyExc_ValueError, "end_of_line() takes no negative numbers");
+        }
+        return nullptr;
+    }
+    return PyLong_FromSsize_t(line_end_after(values[0], begin, static_cast<LineEnd>(line_end)));
+}
+
 PyMethodDef functions[] = {
+    {"end_of_line", as_function(&end_of_line), METH_FASTCALL,
+     "end_of_line(text, begin, line_end): where the first line from `begin` on ends; 0 if its end "
+     "is not there."},
     {"split_lines", &split_lines, METH_VARARGS,
      "split_lines(content, begin, size, lines, line_end=0): append the lines that begin within "
      "`size` from `begin` on; returns where the next one begins."},

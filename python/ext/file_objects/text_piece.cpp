@@ -166,9 +166,6 @@ AtOnce decode_piece(TextFileObject* file, Ref& next) noexcept {
                      Py_TYPE(text.get())->tp_name);
         return AtOnce::failed;
     }
-    if (at_end && PyUnicode_GET_LENGTH(text.get()) == 0) {
-        return AtOnce::done;
-    }
     Ref bytes = joined(state.pending, data, 0);
     if (!bytes) {
         return AtOnce::failed;

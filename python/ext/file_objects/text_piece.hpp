@@ -25,8 +25,14 @@ void drop_pieces(TextFileObject* file) noexcept;
 /// exception set.
 bool begin_piece(TextFileObject* file) noexcept;
 
-/// Decodes the next bytes, which are in memory or in the page cache. `next` stays null at the end
-/// of the file.
+/// Whether a piece was decoded at the end of the file, from nothing.
+inline bool is_end(const TextPieceObject* piece) noexcept {
+    return PyUnicode_GET_LENGTH(piece->text) == 0 &&
+           PyBytes_GET_SIZE(piece->data) == piece->pending;
+}
+
+/// Decodes the next bytes, which are in memory or in the page cache. See `is_end` for the end of
+/// the file.
 AtOnce decode_piece(TextFileObject* file, Ref& next) noexcept;
 
 /// Joins the file's piece, from the position on needed, and the next one. False with an exception

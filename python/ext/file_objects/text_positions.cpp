@@ -50,7 +50,7 @@ bool is_direct(const TextFileObject* file) noexcept {
            bytes.find('\r') == std::string_view::npos;
 }
 
-AtOnce attempt_tell(FileObject* self, PyObject* /*unused*/, PyObject** result) {
+AtOnce attempt_tell(FileObject* self, CallArguments /*unused*/, PyObject** result) {
     const TextFileObject* file = text_of(self);
     const BinaryFileObject* binary = self->binary;
     if (binary->fd < 0 || binary->seekable == 0 || binary->base.turn_taken) {
@@ -80,11 +80,11 @@ bool begin_decoding(const Ref& decoder, long long position) noexcept {
 }
 
 /// To the end, or to a position that is a number of bytes.
-AtOnce attempt_seek(FileObject* self, PyObject* argument, PyObject** result) {
+AtOnce attempt_seek(FileObject* self, CallArguments given, PyObject** result) {
     TextFileObject* file = text_of(self);
     BinaryFileObject* binary = self->binary;
     SeekTarget target = {};
-    if (!read_target(argument, target) || target.whence == SEEK_CUR || has_encoder(file) ||
+    if (!read_target(given, target) || target.whence == SEEK_CUR || has_encoder(file) ||
         binary->base.turn_taken || (target.whence == SEEK_END && target.offset != 0)) {
         return AtOnce::slow;
     }
@@ -117,7 +117,7 @@ const FileMethod tell_method = {
     .qualified_name = "TextFile.tell",
     .attempt = &attempt_tell,
     .slow = &ModuleState::name_tell_in_turn,
-    .takes_argument = false,
+    .arguments = 0,
 };
 
 const FileMethod seek_method = {
@@ -125,6 +125,7 @@ const FileMethod seek_method = {
     .qualified_name = "TextFile.seek",
     .attempt = &attempt_seek,
     .slow = &ModuleState::name_seek_in_turn,
+    .arguments = 2,
 };
 
 } // namespace
@@ -133,8 +134,9 @@ PyObject* call_text_tell(PyObject* self, PyObject* /*unused*/) {
     return make_file_step(file_of(self), tell_method);
 }
 
-PyObject* call_text_seek(PyObject* self, PyObject* arguments, PyObject* keywords) {
-    return call_seek(self, seek_method, arguments, keywords);
+PyObject* call_text_seek(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                         PyObject* keywords) {
+    return call_seek(self, seek_method, arguments, count, keywords);
 }
 
 } // namespace penstock::python

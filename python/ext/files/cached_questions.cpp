@@ -7,7 +7,10 @@
 #include "files/stat_result.hpp"
 #include "shared/cached_opening.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
+#include <string_view>
 
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -137,18 +140,11 @@ PyObject* mode_of(PyObject* self, PyObject* const* values, Py_ssize_t count) noe
     return mode >= 0 ? PyLong_FromLong(mode) : none_unless_raised();
 }
 
-/// The arguments are (path, kind, follow_symlinks), where the kind is one of S_IFMT.
-PyObject* is_of_kind(PyObject* self, PyObject* const* values, Py_ssize_t count) noexcept {
-    if (!check_count(count, 3)) {
-        return nullptr;
-    }
-    const int kind = static_cast<int>(PyLong_AsLong(values[1]));
-    if (kind == -1 && PyErr_Occurred() != nullptr) {
-        return nullptr;
-    }
-    const int mode = ask_mode(self, values[0], values[2]);
-    return mode >= 0 ? PyBool_FromLong(static_cast<int>((mode & S_IFMT) == kind))
-                     : none_unless_raised();
+/// The argument is a path; `kind` is one of S_IFMT.
+template <int kind, bool follow_symlinks>
+PyObject* is_of_kind(PyObject* self, PyObject* const* values) noexcept {
+    const int mode = ask_mode(self, values[0], follow_symlinks ? Py_True : Py_False);
+    return mode >= 0 ? PyBool_FromLong((mode & S_IFMT) == kind ? 1 : 0) : none_unless_raised();
 }
 
 /// The arguments are (path, follow_symlinks).
@@ -161,16 +157,33 @@ PyObject* exists(PyObject* self, PyObject* const* values, Py_ssize_t count) noex
     return answer >= 0 ? PyBool_FromLong(answer) : none_unless_raised();
 }
 
-PyObject* access_now(PyObject* self, PyObject* const* values, Py_ssize_t count) noexcept {
+/// The arguments are (path, mode).
+PyObject* access(PyObject* self, PyObject* const* values) noexcept {
     auto* engine = reinterpret_cast<FileEngineObject*>(self);
-    if (count != 0 && PyLong_Check(values[0])) {
+    if (PyLong_Check(values[0])) {
         Py_RETURN_NONE; // a descriptor
     }
     if (!check_open(engine)) {
         return nullptr;
     }
-    return may_answer(engine) ? engine_access_cached(self, values, count) : Py_NewRef(Py_None);
+    return may_answer(engine) ? engine_access_cached(self, values, 2) : Py_NewRef(Py_None);
 }
+
+/// A question whose only argument is the path, of what links lead to.
+template <PyObject* (*question)(PyObject*, PyObject* const*, Py_ssize_t) noexcept>
+PyObject* of_target(PyObject* self, PyObject* const* values) noexcept {
+    PyObject* const all[] = {values[0], Py_True};
+    return question(self, all, 2);
+}
+
+constexpr CachedQuestion questions[] = {
+    {.name = "access", .arguments = 2, .ask = &access},
+    {.name = "exists", .arguments = 1, .ask = &of_target<&exists>},
+    {.name = "isdir", .arguments = 1, .ask = &is_of_kind<S_IFDIR, true>},
+    {.name = "isfile", .arguments = 1, .ask = &is_of_kind<S_IFREG, true>},
+    {.name = "islink", .arguments = 1, .ask = &is_of_kind<S_IFLNK, false>},
+    {.name = "stat", .arguments = 1, .ask = &of_target<&status_of>},
+};
 
 /// A question to the running loop's engine. None also where that must be found or made.
 template <PyObject* (*question)(PyObject*, PyObject* const*, Py_ssize_t) noexcept>
@@ -188,12 +201,8 @@ PyObject* running_file_engine(PyObject* module, PyObject* /*unused*/) {
 PyMethodDef functions[] = {
     {"running_file_engine", &running_file_engine, METH_NOARGS,
      "The engine of the running loop of asyncio, or None if it has none yet."},
-    {"access_now", as_function(&ask_running<&access_now>), METH_FASTCALL,
-     "access_now(path, mode) -> bool, or None: ask the loop's engine."},
     {"exists_now", as_function(&ask_running<&exists>), METH_FASTCALL,
      "exists_now(path, follow_symlinks) -> bool, or None: ask the loop's engine."},
-    {"is_of_kind_now", as_function(&ask_running<&is_of_kind>), METH_FASTCALL,
-     "is_of_kind_now(path, kind, follow_symlinks) -> bool, or None: ask the loop's engine."},
     {"mode_now", as_function(&ask_running<&mode_of>), METH_FASTCALL,
      "mode_now(path, follow_symlinks) -> int, 0 without a file, or None: ask the loop's engine."},
     {"stat_now", as_function(&ask_running<&status_of>), METH_FASTCALL,
@@ -222,6 +231,13 @@ PyObject* engine_access_cached(PyObject* /*self*/, PyObject* const* values,
         Py_RETURN_NONE;
     }
     return PyBool_FromLong(error == 0 ? 1 : 0);
+}
+
+const CachedQuestion* find_cached_question(const char* name) noexcept {
+    const auto* found = std::ranges::find_if(questions, [&](const CachedQuestion& question) {
+        return std::string_view(question.name) == name;
+    });
+    return found != std::end(questions) ? found : nullptr;
 }
 
 bool add_cached_questions(PyObject* module) {

@@ -59,6 +59,7 @@ FileEngineObject* make_engine(ModuleState* state, bool on_penstock) noexcept {
     new (&engine->clock_reading) io::TimeSlice(callbacks_slice);
     engine->slice_end = 0;
     engine->paused = 0;
+    engine->gathering = 0;
     engine->closing = false;
     PyObject_GC_Track(as_object(engine));
     try {

@@ -54,6 +54,7 @@ struct FileEngineObject {
     io::TimeSlice clock_reading; ///< since the last reading
     io::MonotonicTime slice_end; ///< of the running task; see file_time_slice.hpp
     std::int64_t paused;         ///< tasks that have yielded and not yet resumed
+    unsigned gathering;          ///< callers that will submit all that they start, at their end
     bool closing;
 
     static constexpr unsigned max_spare = 64;

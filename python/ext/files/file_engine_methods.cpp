@@ -329,6 +329,40 @@ PyObject* engine_call(PyObject* self, PyObject* function) {
     return as_object(operation);
 }
 
+/// The arguments are (operations, most, take), where `operations` is an iterator.
+PyObject* engine_start_many(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+    if (count != 3 || PyIter_Check(values[0]) == 0) {
+        PyErr_SetString(PyExc_TypeError, "start_many() takes an iterator, a number and a function");
+        return nullptr;
+    }
+    const Py_ssize_t most = PyLong_AsSsize_t(values[1]);
+    if (most == -1 && PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    FileEngineObject* engine = self_of(self);
+    ++engine->gathering;
+    Py_ssize_t started = 0;
+    bool succeeded = true;
+    while (succeeded && started < most) {
+        const Ref operation(PyIter_Next(values[0]));
+        if (!operation) {
+            succeeded = PyErr_Occurred() == nullptr;
+            break;
+        }
+        const Ref begun(PyObject_CallMethodNoArgs(operation.get(), engine->state->name_start));
+        succeeded = begun && Ref(PyObject_CallOneArg(values[2], begun.get()));
+        ++started;
+    }
+    --engine->gathering;
+    Ref exception = take_exception();
+    submit_prepared(engine);
+    if (!succeeded) {
+        raise_exception(std::move(exception));
+        return nullptr;
+    }
+    return PyLong_FromSsize_t(started);
+}
+
 PyObject* engine_yield_now(PyObject* self, PyObject* /*unused*/) {
     return as_object(Arguments(nullptr, 0).make(self, yield_call));
 }
@@ -441,6 +475,9 @@ PyMethodDef file_engine_methods[] = {
     {"access_cached", as_function(&engine_access_cached), METH_FASTCALL,
      "access_cached(path, mode) -> bool, or None if it would have to wait."},
     {"call", &engine_call, METH_O, "Call a function on a worker thread; returns its result."},
+    {"start_many", as_function(&engine_start_many), METH_FASTCALL,
+     "start_many(operations, most, take) -> int: start operations of an iterator, submit them "
+     "together, and pass each to `take`; returns how many."},
     {"yield_now", &engine_yield_now, METH_NOARGS, "yield_now(): yield to other tasks."},
     {"should_yield", &engine_should_yield, METH_O,
      "should_yield(cost) -> bool: whether a task that never waits should yield."},

@@ -76,9 +76,7 @@ bool start_request(FileOperationObject* operation) noexcept {
         operation->error = refused.value();
         return false;
     }
-    if (engine->penstock == nullptr && engine->io->flush()) {
-        process_later(engine); // only Penstock's loop flushes before it blocks
-    }
+    submit_prepared(engine);
     return true;
 }
 
@@ -140,6 +138,14 @@ void submit(FileOperationObject* operation) noexcept {
         unlink_in_flight(operation);
         operation->progress = FileOperationObject::Progress::complete;
         Py_DECREF(operation);
+    }
+}
+
+void submit_prepared(FileEngineObject* engine) noexcept {
+    // Only Penstock's loop flushes before it blocks.
+    if (engine->penstock == nullptr && engine->gathering == 0 && engine->io != nullptr &&
+        engine->io->flush()) {
+        process_later(engine);
     }
 }
 

@@ -8,6 +8,10 @@ namespace penstock::python {
 /// engine that refused it.
 void submit(FileOperationObject* operation) noexcept;
 
+/// Passes what was submitted to the kernel and the workers, unless the loop does so before it
+/// blocks, or a caller does when it has submitted more.
+void submit_prepared(FileEngineObject* engine) noexcept;
+
 /// The completion callback of a request.
 void on_complete(io::FileOperation& request, std::int64_t answer);
 

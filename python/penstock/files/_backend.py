@@ -13,7 +13,7 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from penstock import _core
@@ -167,6 +167,19 @@ class FileBackend(Protocol):
 
     def call(self, function: Callable[[], T], /) -> Operation[T]:
         """Call a Python function on a worker thread; returns or raises what it does."""
+
+    def start_many(
+        self,
+        operations: Iterator[Operation[T]],
+        most: int,
+        take: Callable[[Operation[T]], object],
+        /,
+    ) -> int:
+        """Start up to ``most`` operations, and submit them together; returns how many.
+
+        Each is passed to ``take`` when it has begun. An error of the iterator is raised, after
+        those that have begun were submitted.
+        """
 
     def yield_now(self) -> Operation[None]:
         """Yield to the other tasks of the loop."""

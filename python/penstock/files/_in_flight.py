@@ -12,7 +12,7 @@ __all__ = ["results_of"]
 
 T = TypeVar("T")
 
-_YIELD_CHECK_INTERVAL = 16  # operations
+_STARTED_AT_ONCE = 16  # operations, between two checks of the clock
 
 
 async def results_of(
@@ -27,31 +27,30 @@ async def results_of(
     ``operations`` makes each one when it is to be started, so there may be any number of them. The
     first error, or a cancellation, abandons those in flight, and starts no more. With
     ``missing_ok`` the result is None where one has raised FileNotFoundError.
+
+    More are started when half of them are done: the kernel gets them in few calls.
     """
     results: list[Any] = []
     begun: deque[Operation[T]] = deque()
     source = iter(operations)
-    number = 0
+    more = True
     try:
         while True:
-            operation = None
-            if len(begun) < limit:
-                if not number % _YIELD_CHECK_INTERVAL and backend.should_yield(0):
+            while more and len(begun) < limit:
+                if backend.should_yield(0):
                     await backend.yield_now()
-                operation = next(source, None)
-            if operation is not None:
-                begun.append(operation.start())
-                number += 1
-                continue
+                most = min(limit - len(begun), _STARTED_AT_ONCE)
+                more = backend.start_many(source, most, begun.append) == most
             if not begun:
                 return results
-            try:
-                results.append(await begun[0])
-            except FileNotFoundError:
-                if not missing_ok:
-                    raise
-                results.append(None)
-            begun.popleft()
+            while len(begun) > (limit // 2 if more else 0):
+                try:
+                    results.append(await begun[0])
+                except FileNotFoundError:
+                    if not missing_ok:
+                        raise
+                    results.append(None)
+                begun.popleft()
     finally:
         for each in begun:
             each.close()

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
-from penstock._core import access_now, stat_now
+from penstock._core import stat_now
 from penstock._durable_files import sync_folder as sync_folder_of
+from penstock.files._answered import answered_from_cache
 from penstock.files._backend import current_backend
 from penstock.files._in_flight import results_of
 
@@ -31,6 +32,7 @@ _COST_OF_ACCESS = 8192  # in bytes that could be copied meanwhile
 # A cancelled await of one of these returns at once; the operation may or may not take effect.
 
 
+@answered_from_cache("access")
 async def access(
     path: FileDescriptorOrPath,
     mode: int,
@@ -51,10 +53,6 @@ async def access(
         follow_symlinks: as of ``os.access``.
     """
     simple = dir_fd is None and not effective_ids and follow_symlinks
-    if simple:
-        answer = access_now(path, mode)
-        if answer is not None:
-            return answer
     backend = current_backend()
     if simple and not isinstance(path, int):
         if backend.should_yield(_COST_OF_ACCESS):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, AnyStr
 
-from penstock._core import stat_now
+from penstock.files._answered import answered_from_cache
 from penstock.files._backend import current_backend
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ _LARGEST_DESCRIPTOR = (1 << 31) - 1
 # A cancelled await of one of these returns at once; the operation may or may not take effect.
 
 
+@answered_from_cache("stat")
 async def stat(path: StrOrBytesPath | int, *, follow_symlinks: bool = True) -> os.stat_result:
     """Return the status of a file, as ``os.stat`` does.
 
@@ -26,9 +27,6 @@ async def stat(path: StrOrBytesPath | int, *, follow_symlinks: bool = True) -> o
     Raises:
         OSError: with the path.
     """
-    status = stat_now(path, follow_symlinks)
-    if status is not None:
-        return status
     if isinstance(path, int) and not 0 <= path <= _LARGEST_DESCRIPTOR:
         return os.stat(path, follow_symlinks=follow_symlinks)  # raises
     return await current_backend().stat(path, follow_symlinks)

@@ -9,8 +9,8 @@ from functools import wraps
 from os import path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from penstock._core import exists_now, is_of_kind_now
 from penstock.files import _paths
+from penstock.files._answered import answered_from_cache
 from penstock.files._on_worker import on_worker
 
 if TYPE_CHECKING:
@@ -50,21 +50,17 @@ def _of_status(
 
 
 def _question(
-    function: Callable[[FileDescriptorOrPath], bool],
-    kind: int,
-    *,
-    follow_symlinks: bool = True,
+    name: str, kind: int, *, follow_symlinks: bool = True
 ) -> Callable[[FileDescriptorOrPath], Coroutine[Any, Any, bool]]:
-    """Return ``function`` as whether a file is of a kind; as in ``os.path``, no file is of any."""
+    """Return ``os.path``'s function: whether a file is of a kind, and False without a file."""
+    function = getattr(path, name)
 
+    @answered_from_cache(name)
     @wraps(function)
     async def call(path: FileDescriptorOrPath) -> bool:
         try:
-            found = is_of_kind_now(path, kind, follow_symlinks)
-            if found is not None:
-                return found
             if isinstance(path, int) and not follow_symlinks:
-                return function(path)  # raises
+                return bool(function(path))  # raises
             status = await _paths.stat(path, follow_symlinks=follow_symlinks)
             return stat.S_IFMT(status.st_mode) == kind
         except (OSError, ValueError):
@@ -73,13 +69,11 @@ def _question(
     return call
 
 
+@answered_from_cache("exists")
 @wraps(path.exists)
 async def exists(path: FileDescriptorOrPath) -> bool:
     """Whether the path leads to a file; it mostly is answered at once."""
     try:
-        found = exists_now(path, True)
-        if found is not None:
-            return found
         await _paths.stat(path)
     except (OSError, ValueError):
         return False
@@ -91,9 +85,9 @@ getatime: Final = _of_status(path.getatime, lambda status: status.st_atime)
 getctime: Final = _of_status(path.getctime, lambda status: status.st_ctime)
 getmtime: Final = _of_status(path.getmtime, lambda status: status.st_mtime)
 getsize: Final = _of_status(path.getsize, lambda status: status.st_size)
-isdir: Final = _question(path.isdir, stat.S_IFDIR)
-isfile: Final = _question(path.isfile, stat.S_IFREG)
-islink: Final = _question(path.islink, stat.S_IFLNK, follow_symlinks=False)
+isdir: Final = _question("isdir", stat.S_IFDIR)
+isfile: Final = _question("isfile", stat.S_IFREG)
+islink: Final = _question("islink", stat.S_IFLNK, follow_symlinks=False)
 ismount: Final = on_worker(path.ismount)
 samefile: Final = on_worker(path.samefile)
 sameopenfile: Final = on_worker(path.sameopenfile)

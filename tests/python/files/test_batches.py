@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock import files
-from penstock.files._backend import current_backend
+from penstock.files._backend import Operation, current_backend
+from penstock.files._in_flight import results_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_descriptor_left")]
 
@@ -56,6 +58,46 @@ async def test_many_reads_go_to_the_engine_where_nothing_is_cached(
         whole = data_file.read_bytes()
         assert await file.pread_many(512, offsets) == [whole[at : at + 512] for at in offsets]
         file._backend = backend
+
+
+async def test_operations_that_are_started_together_begin_in_order(data_file: Path) -> None:
+    backend = current_backend()
+    whole = data_file.read_bytes()
+
+    def reads(fd: int, *offsets: int) -> Iterator[Operation[bytes]]:
+        for offset in offsets:
+            yield backend.read(fd, 10, offset)
+        raise ValueError("no more")
+
+    async with files.open(data_file, "rb") as file:
+        begun: list[Operation[bytes]] = []
+        source = reads(file.fileno(), 5, 0, 7, 9)
+        assert backend.start_many(source, 2, begun.append) == 2
+        with pytest.raises(ValueError, match="no more"):
+            backend.start_many(source, 3, begun.append)
+        assert [await each for each in begun] == [whole[at : at + 10] for at in (5, 0, 7, 9)]
+        assert backend.start_many(iter([]), 3, begun.append) == 0
+        # An operation on its own is submitted as before.
+        assert await backend.read(file.fileno(), 10, 3) == whole[3:13]
+
+
+async def test_no_more_operations_are_in_flight_than_the_limit(data_file: Path) -> None:
+    backend = current_backend()
+    async with files.open(data_file, "rb") as file:
+        begun: list[Operation[bytes]] = []
+        most = 0
+
+        def reads() -> Iterator[Operation[bytes]]:
+            nonlocal most
+            for offset in range(0, 100_000, 1000):
+                most = max(most, sum(each.in_flight for each in begun))
+                begun.append(backend.read(file.fileno(), 10, offset))
+                yield begun[-1]
+
+        found = await results_of(backend, reads(), 5)
+        whole = data_file.read_bytes()
+        assert found == [whole[at : at + 10] for at in range(0, 100_000, 1000)]
+        assert most < 5
 
 
 async def test_many_reads_see_what_was_written(tmp_path: Path) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import inspect
 import os
 import threading
+import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,6 +88,72 @@ def test_a_forked_child_does_not_use_its_parents_loop(
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     assert penstock.run(main()) == 7
+
+
+FUNCTIONS = (files.stat, files.access, ospath.exists, ospath.isfile, ospath.isdir, ospath.islink)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_functions_that_the_caches_answer_are_like_others(function: Any) -> None:
+    assert inspect.iscoroutinefunction(function)
+    assert function.__doc__
+    assert "path" in inspect.signature(function).parameters
+    assert copy.deepcopy(function) is function
+    assert weakref.ref(function)() is function
+
+
+@pytest.mark.anyio
+async def test_questions_take_the_arguments_of_their_functions(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    stat: Any = files.stat
+    assert await files.stat(path=path) == os.stat(path)
+    assert await files.access(path=path, mode=os.R_OK)
+    assert await files.access(path, mode=os.R_OK)
+    assert await ospath.isfile(path)
+    assert await ospath.isdir(tmp_path)
+    assert not await ospath.isdir(path)
+    for wrong in (lambda: stat(), lambda: stat(path, True), lambda: stat(path, other=1)):
+        with pytest.raises(TypeError):
+            await wrong()
+    for wrong_path in (None, 1.5, []):
+        with pytest.raises(TypeError):
+            await stat(wrong_path)
+    assert not await ospath.isfile("a\0b")
+    fd = os.open(path, os.O_RDONLY)
+    assert await files.stat(fd) == os.fstat(fd)
+    assert await ospath.isfile(fd)
+    os.close(fd)
+    assert not await ospath.isfile(fd)
+
+
+@pytest.mark.anyio
+async def test_a_question_is_asked_once_and_when_it_is_awaited(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    question = ospath.exists(path)
+    path.touch()
+    assert await question
+    with pytest.raises(RuntimeError, match="already awaited"):
+        await question
+    closed = files.stat(path)
+    closed.close()
+    with pytest.raises(RuntimeError, match="already awaited"):
+        await closed
+
+
+@pytest.mark.anyio
+async def test_an_interrupt_while_a_path_is_converted_is_raised() -> None:
+    class Interrupted(os.PathLike[str]):
+        conversions = 0
+
+        def __fspath__(self) -> str:
+            self.conversions += 1
+            raise KeyboardInterrupt
+
+    path = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        await ospath.exists(path)
+    assert path.conversions == 1
 
 
 @pytest.mark.anyio

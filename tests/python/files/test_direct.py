@@ -54,6 +54,18 @@ async def test_many_direct_reads_are_in_flight_together(path: Path) -> None:
                 group.start_soon(read, offset)
 
 
+async def test_one_call_reads_many_aligned_parts(path: Path) -> None:
+    content = path.read_bytes()
+    offsets = [*range(0, 65536, 4096), 0, 65536]
+    async with files.open(path, "rb", flags=os.O_DIRECT) as file:
+        found = await file.pread_many(4096, offsets)
+        assert found == [content[offset : offset + 4096] for offset in offsets]
+        with pytest.raises(ValueError, match=r"offset 7 .*multiple"):
+            await file.pread_many(4096, [4096, 7])
+        with pytest.raises(ValueError, match="offset -1 is negative"):
+            await file.pread_many(4096, [4096, -1])
+
+
 async def test_unaligned_transfers_are_refused_before_any_data_move(path: Path) -> None:
     async with files.open(path, "r+b", flags=os.O_DIRECT) as file:
         buffer = files.aligned_buffer(8192)

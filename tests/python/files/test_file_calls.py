@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import time
 import warnings
 import weakref
@@ -105,6 +106,26 @@ async def test_the_arguments_of_a_read_at_an_offset(path: Path) -> None:
                 await file.pread(1, place)
     with pytest.raises(ValueError, match="closed"):
         await file.pread(1, 0)
+
+
+@pytest.mark.parametrize("mode", ["rb", "r"])
+async def test_the_arguments_of_a_seek(path: Path, mode: str) -> None:
+    async with files.open(path, mode, encoding=None if mode == "rb" else "utf-8") as file:
+        assert await file.seek(offset=3) == 3
+        assert await file.seek(5, whence=os.SEEK_SET) == 5
+        assert await file.seek(whence=os.SEEK_END, offset=0) == path.stat().st_size
+        untyped: Any = file
+        for wrong in (
+            lambda: untyped.seek(),
+            lambda: untyped.seek(1, 0, 0),
+            lambda: untyped.seek(whence=0),
+            lambda: untyped.seek(1, offset=1),
+            lambda: untyped.seek(1, place=1),
+            lambda: untyped.seek("1"),
+        ):
+            with pytest.raises(TypeError):
+                await wrong()
+        assert await file.tell() == path.stat().st_size
 
 
 async def test_a_read_at_an_offset_needs_no_turn_and_gives_up_none(

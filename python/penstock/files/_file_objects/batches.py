@@ -12,7 +12,7 @@ from penstock.files._in_flight import results_of
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["MOST_AT_ONCE", "check_offsets", "read_into_many", "read_many"]
+__all__ = ["MOST_AT_ONCE", "read_into_many", "read_many"]
 
 _AT_ONCE = 1 << 20  # bytes; the loop's thread copies no more without looking at the clock
 _LARGEST_CACHED = 2 << 20
@@ -22,14 +22,14 @@ MOST_AT_ONCE = 1 << 16
 """Buffers of so many bytes together are read or written by one operation."""
 
 
-def check_offsets(offsets: Sequence[int]) -> None:
-    """ValueError if one is negative."""
-    if offsets and min(offsets) < 0:
-        raise ValueError(f"offset {min(offsets)} is negative")
-
-
 async def read_many(
-    backend: FileBackend, fd: int, size: int, offsets: Sequence[int], *, cached: bool
+    backend: FileBackend,
+    fd: int,
+    size: int,
+    offsets: Sequence[int],
+    alignment: int,
+    *,
+    cached: bool,
 ) -> list[bytes]:
     """Read at each offset: what the page cache has at once, the rest with 64 reads in flight."""
     if cached and type(size) is int and 0 < size * len(offsets) <= _AT_ONCE:
@@ -38,7 +38,7 @@ async def read_many(
         first = backend.read_many_cached(fd, size, offsets)
         if isinstance(first, list):
             return first
-        return await _read_missing(backend, fd, size, offsets, list(first))
+        return await _read_missing(backend, fd, size, offsets, list(first), alignment)
     found: list[bytes | None] = []
     if cached and 0 < size <= _LARGEST_CACHED:
         step = max(_AT_ONCE // size, 1)
@@ -48,16 +48,22 @@ async def read_many(
                 await backend.yield_now()
             found += backend.read_many_cached(fd, size, part)
     else:
-        check_offsets(offsets)
+        if offsets and min(offsets) < 0:
+            raise ValueError(f"offset {min(offsets)} is negative")
         found = [None] * len(offsets)
-    return await _read_missing(backend, fd, size, offsets, found)
+    return await _read_missing(backend, fd, size, offsets, found, alignment)
 
 
 async def _read_missing(
-    backend: FileBackend, fd: int, size: int, offsets: Sequence[int], found: list[bytes | None]
+    backend: FileBackend,
+    fd: int,
+    size: int,
+    offsets: Sequence[int],
+    found: list[bytes | None],
+    alignment: int,
 ) -> list[bytes]:
     missing = [number for number, data in enumerate(found) if data is None]
-    reads = (backend.read(fd, size, offsets[number]) for number in missing)
+    reads = (backend.read(fd, size, offsets[number], alignment) for number in missing)
     for number, data in zip(missing, await results_of(backend, reads, _DEPTH), strict=True):
         found[number] = data
     return found  # type: ignore[return-value]

@@ -14,7 +14,6 @@ from penstock.files._file_objects.allocation import allocate, punch_hole
 from penstock.files._file_objects.async_file import split_all
 from penstock.files._file_objects.batches import (
     MOST_AT_ONCE,
-    check_offsets,
     read_into_many,
     read_many,
 )
@@ -183,8 +182,7 @@ class BinaryFile(DescriptorFile):
         finally:
             self._end_turn()
 
-    async def _pread_slowly(self, request: tuple[int, int]) -> bytes:
-        size, offset = request
+    async def _pread_slowly(self, size: int, offset: int) -> bytes:
         self._check_readable()
         if offset < 0:
             raise ValueError(f"offset {offset} is negative")
@@ -205,8 +203,7 @@ class BinaryFile(DescriptorFile):
             return self._after_flush(self._backend.read_into, buffer, offset)
         return self._backend.read_into(self._fd, buffer, offset, self._alignment)
 
-    async def _pread_many_slowly(self, request: tuple[int, Iterable[int]]) -> list[bytes]:
-        size, offsets = request
+    async def _pread_many_slowly(self, size: int, offsets: Iterable[int]) -> list[bytes]:
         self._check_readable()
         self._check_seekable()
         wanted = offsets if isinstance(offsets, (list, tuple)) else list(offsets)
@@ -214,13 +211,9 @@ class BinaryFile(DescriptorFile):
             raise ValueError(f"size {size} is negative")
         if self._unwritten_size:
             await self.flush()
-        if self._alignment > 1:
-            check_offsets(wanted)
-            return [
-                await self._backend.read(self._fd, size, each, self._alignment) for each in wanted
-            ]
-        cached = self._cached
-        return await read_many(self._backend, self._fd, size, wanted, cached=cached)
+        return await read_many(
+            self._backend, self._fd, size, wanted, self._alignment, cached=self._cached
+        )
 
     async def preadv(self, buffers: Sequence[WriteableBuffer], offset: int) -> int:
         """Read at ``offset`` into one buffer after the other; returns the number of bytes.
@@ -394,9 +387,9 @@ class BinaryFile(DescriptorFile):
 
     # ---- the position ---------------------------------------------------------------------------
 
-    async def _seek_in_turn(self, target: tuple[int, int]) -> int:
+    async def _seek_in_turn(self, offset: int, whence: int) -> int:
         try:
-            offset, whence = index(target[0]), target[1]
+            offset = index(offset)
             self._check_open()
             self._check_seekable()
             if whence == os.SEEK_SET:

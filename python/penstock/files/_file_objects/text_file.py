@@ -10,7 +10,7 @@ import sys
 from _multibytecodec import MultibyteIncrementalDecoder
 from typing import Any
 
-from penstock._core import NO_TEXT, TextFileCore, TextPiece, split_lines
+from penstock._core import NO_TEXT, TextFileCore, TextPiece, end_of_line, split_lines
 from penstock.files._file_objects.async_file import (
     CARRIAGE,
     FEED,
@@ -60,6 +60,11 @@ def text_encoding(name: str) -> str:
     if not codecs.lookup(name)._is_text_encoding:
         raise LookupError(f"{name!r} is not a text encoding")
     return name
+
+
+def _is_end(piece: TextPiece) -> bool:
+    """Whether a piece was decoded at the end of the file, from nothing."""
+    return not piece.text and len(piece.data) == piece.pending
 
 
 class _Unchanged:
@@ -275,9 +280,9 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
         try:
             while there < size:
                 piece = await self._decode_chunk(decoder)
-                if piece is None:
-                    break
                 pieces.append(piece)
+                if _is_end(piece):
+                    break
                 there += len(piece.text)
         except BaseException:
             self._keep(pieces)
@@ -334,7 +339,7 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
         """Append the lines of the next text. What has no end yet is kept in ``begun``."""
         found: list[str] = []
         split_lines(text, 0, len(text), found, self._line_end_kind)
-        rest = found.pop() if found and not self._ends_line(found[-1]) else ""
+        rest = found.pop() if found and not end_of_line(found[-1], 0, self._line_end_kind) else ""
         if found:
             found[0] = "".join(begun) + found[0]
             begun.clear()
@@ -342,15 +347,12 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
         if rest:
             begun.append(rest)
 
-    def _ends_line(self, text: str) -> bool:
-        return text.endswith(self._newline or ("\n" if self._newline is None else ("\n", "\r")))
-
     async def _readline_in_turn(self, size: int | None) -> str:
         try:
             decoder = self._begin_reading()
             limit = -1 if size is None else size
             text = self._piece.text
-            end = self._end_of_line(text, self._at)
+            end = end_of_line(text, self._at, self._line_end_kind)
             if end > 0 and limit < 0:
                 begin, self._at = self._at, end
                 return text[begin:end]
@@ -374,11 +376,11 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
         end = 0
         at_end = False
         try:
-            while not (end := self._end_of_line(line, 0)) and (
+            while not (end := end_of_line(line, 0, self._line_end_kind)) and (
                 limit < 0 or length + len(line) - self._ends_within_line_end(line) < limit
             ):
                 piece = await self._decode_chunk(decoder)
-                if piece is None:
+                if _is_end(piece):
                     at_end = True
                     break
                 pieces.append(piece)
@@ -429,28 +431,14 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
         text = "".join(piece.text for piece in pieces)
         self._piece = TextPiece(text, first.flags, data, first.pending)
 
-    def _end_of_line(self, text: str, start: int) -> int:
-        """Return the position after the next line end, or 0."""
-        if self._newline is None or self._newline == "\n":
-            return text.find("\n", start) + 1
-        if self._newline:
-            found = text.find(self._newline, start)
-            return found + len(self._newline) if found >= 0 else 0
-        feed, back = text.find("\n", start), text.find("\r", start)
-        if back < 0 or 0 <= feed < back:
-            return feed + 1
-        return back + (2 if feed == back + 1 else 1)
-
-    async def _decode_chunk(self, decoder: Decoder) -> TextPiece | None:
-        """Decode the next bytes; None at the end of the file."""
+    async def _decode_chunk(self, decoder: Decoder) -> TextPiece:
+        """Decode the next bytes; see ``_is_end`` for the end of the file."""
         backend = self._binary._backend
         if backend.should_yield(_COST_OF_CHUNK):
             await backend.yield_now()
         pending, flags = decoder.getstate()
         data = await self._binary.read1(_CHUNK)
         text = decoder.decode(data, not data)
-        if not data and not text:
-            return None
         return TextPiece(text, flags, pending + data, len(pending))
 
     def _begin_reading(self) -> Decoder:
@@ -571,7 +559,9 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
     def _snapshot(self) -> Snapshot | None:
         """The bytes of the piece, if its position is known."""
         piece = self._piece
-        return None if piece.flags is None else Snapshot(piece.flags, piece.data, piece.pending)
+        if piece.flags is None:
+            return None
+        return Snapshot(piece.flags, piece.data, piece.pending, len(piece.text))
 
     async def flush(self) -> None:
         await self._binary.flush()
@@ -598,8 +588,7 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
         start = position - len(snapshot.data)
         return snapshot.position_of(start, self._at, self._decoder).pack()
 
-    async def _seek_in_turn(self, target: tuple[int, int]) -> int:
-        offset, whence = target
+    async def _seek_in_turn(self, offset: int, whence: int) -> int:
         try:
             self._binary._check_open()
             self._binary._check_seekable()

@@ -74,30 +74,42 @@ class Snapshot:
     data: bytes
     pending: int = 0
     """How many of the first bytes the decoder held before."""
+    characters: int = 0
+    """The length of the text that they give."""
 
     def position_of(self, start: int, characters: int, decoder: Decoder) -> TextPosition:
         """Find the position ``characters`` into the text; ``data`` begins at byte ``start``.
 
         The decoder is used for the search and left in the state that it had.
+
+        A place may have several numbers: between the characters of a line end, say, or where a
+        decoder has seen the first half of one. This finds the built-in's, whose search begins where
+        the position would be if all characters were equally long.
         """
         if not characters:
             return TextPosition(start, self.flags)
         saved = decoder.getstate()
         try:
-            return self._search(start, characters, decoder)
+            before, left, flags = self._estimate(characters, decoder)
+            if not left:
+                return TextPosition(start + before, flags)
+            return Snapshot(flags, self.data[before:])._search(start + before, left, decoder)
         finally:
             decoder.setstate(saved)
 
     def bytes_before(self, characters: int, decoder: Decoder) -> int:
         """Return how many bytes make the first ``characters``. The decoder's state is kept."""
-        position = self.position_of(0, characters, decoder)
-        end = position.start + position.feed
-        if not position.skip or position.final:
-            return end
-        # The last byte gave several characters. The decoder may have held back a complete one until
-        # then, such as the first half of a line end.
+        if not characters:
+            return 0
         saved = decoder.getstate()
         try:
+            end, final = self._least(characters, decoder)
+            if final or (
+                self._decoded(end, decoder) == characters and not decoder.getstate()[0]
+            ):
+                return end
+            # The last byte gave several characters. The decoder may have held back a complete one
+            # until then, such as the first half of a line end.
             for earlier in range(end - 1, max(end - 1 - _LONGEST_CHARACTER, 0), -1):
                 decoder.setstate((b"", self.flags))
                 with contextlib.suppress(UnicodeError):
@@ -107,23 +119,49 @@ class Snapshot:
             decoder.setstate(saved)
         return end
 
-    def _search(self, start: int, characters: int, decoder: Decoder) -> TextPosition:
-        # Binary search for the smallest number of bytes that gives so many characters.
+    def _estimate(self, characters: int, decoder: Decoder) -> tuple[int, int, int]:
+        """Find where a fresh decoder can start, near the position and not after it.
+
+        Returns the bytes before that place, the characters from there to the position, and the
+        decoder's flags there.
+        """
+        read = len(self.data) - self.pending
+        size = int(characters * (read / self.characters)) if self.characters else 0
+        step = 1
+        while size > 0:
+            count = self._decoded(size, decoder)
+            pending, flags = decoder.getstate()
+            if count > characters:
+                size -= step
+                step *= 2
+            elif pending:
+                size -= len(pending)
+                step = 1
+            else:
+                return size, characters - count, flags
+        return 0, characters, self.flags
+
+    def _least(self, characters: int, decoder: Decoder) -> tuple[int, bool]:
+        """Find the smallest number of bytes that gives so many characters.
+
+        True: all of them give fewer, but for the end of the file.
+        """
         least, most = 1, len(self.data)
-        final = self._decoded(most, decoder) < characters
-        while least < most and not final:
+        if self._decoded(most, decoder) < characters:
+            return most, True
+        while least < most:
             middle = (least + most) // 2
             if self._decoded(middle, decoder) < characters:
                 least = middle + 1
             else:
                 most = middle
-        if self._decoded(most, decoder) == characters and not final:
-            pending, flags = decoder.getstate()
-            if not pending:
-                return TextPosition(start + most, flags)
-        # Begin at the last byte before it at which a fresh decoder can start.
+        return most, False
+
+    def _search(self, start: int, characters: int, decoder: Decoder) -> TextPosition:
+        most, final = self._least(characters, decoder)
+        # Begin at the last byte up to it at which a fresh decoder can start.
         begin, skip, flags = 0, characters, self.flags
-        for before in range(most - 1, 0, -1):
+        for before in range(most, 0, -1):
             count = self._decoded(before, decoder)
             pending, state = decoder.getstate()
             if count <= characters and not pending:
