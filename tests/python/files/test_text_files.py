@@ -55,8 +55,8 @@ def position_of(file: IO[str]) -> int:
         reject()
 
 
-def without_number(result: Any) -> Any:
-    return "tell" if isinstance(result, tuple) else result
+def without_numbers(results: list[Any]) -> list[Any]:
+    return ["tell" if isinstance(result, tuple) else result for result in results]
 
 
 def builtin_run(path: str, steps: list[Step], **options: Any) -> list[Any]:
@@ -125,7 +125,10 @@ def test_reading_decodes_as_the_built_in_file_does(
         path = os.path.join(folder, "text")
         Path(path).write_bytes(encoded(pieces, encoding) + damage)
         options = {"encoding": encoding, "newline": newline, "errors": errors}
-        assert our_run(path, steps, **options) == builtin_run(path, steps, **options)
+        ours, theirs = our_run(path, steps, **options), builtin_run(path, steps, **options)
+        if encoding == "iso2022_jp":  # after a seek, the built-in's decoder has no valid state
+            ours, theirs = map(without_numbers, (ours, theirs))
+        assert ours == theirs
 
 
 @settings(max_examples=100)
@@ -146,7 +149,7 @@ def test_characters_and_line_ends_may_be_cut_anywhere(
         options = {"encoding": encoding, "newline": newline, "errors": "strict"}
         ours, theirs = our_run(path, steps, **options), builtin_run(path, steps, **options)
         # The number of a position depends on the chunks.
-        assert list(map(without_number, ours)) == list(map(without_number, theirs))
+        assert without_numbers(ours) == without_numbers(theirs)
 
 
 @settings(max_examples=150)
@@ -208,7 +211,7 @@ def test_positions_mean_the_same_to_the_built_in_file(tmp_path: Path, encoding: 
         (b"\r", "latin-1", "", [1, 3, 3]),
         (b"\xef\xbb\xbfbcd\r\r", "utf-8-sig", "", [3, -1, -1, 1]),
         ("\nab\ra\r\n漢\r".encode("utf-16"), "utf-16", None, [-1, 1, 2, 3, -1, 1, 2]),
-        ("é\r漢字\r\n".encode("shift_jis"), "shift_jis", "", [1, 1, 1, 1, 2, 2]),
+        ("あ\r漢字\r\n".encode("shift_jis"), "shift_jis", "", [1, 1, 1, 1, 2, 2]),
         (("a" * 5000 + "漢" * 2000 + "\r\n").encode(), "utf-8", None, [10, 4995, 1500, 600, -1]),
     ],
 )

@@ -104,9 +104,7 @@ class Snapshot:
         saved = decoder.getstate()
         try:
             end, final = self._least(characters, decoder)
-            if final or (
-                self._decoded(end, decoder) == characters and not decoder.getstate()[0]
-            ):
+            if final or (self._decoded(end, decoder) == characters and not decoder.getstate()[0]):
                 return end
             # The last byte gave several characters. The decoder may have held back a complete one
             # until then, such as the first half of a line end.
