@@ -8,6 +8,7 @@ namespace penstock::python {
 ///
 /// `Derived` also provides the data member `PyObject* delegate`, owned: that coroutine, or null. It
 /// receives what is thrown into this one, and is closed with it.
+// NOLINTNEXTLINE(bugprone-crtp-constructor-accessibility): NativeAwaitable's cannot be called
 template <typename Derived> struct DelegatingAwaitable : NativeAwaitable<Derived> {
     static PyObject* throw_into(PyObject* self, PyObject* const* arguments,
                                 Py_ssize_t count) noexcept {
