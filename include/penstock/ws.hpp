@@ -3,6 +3,7 @@
 #pragma once
 
 #include <penstock/ws/backoff.hpp>
+#include <penstock/ws/callbacks.hpp>
 #include <penstock/ws/compression.hpp>
 #include <penstock/ws/deflate.hpp>
 #include <penstock/ws/errors.hpp>
@@ -10,6 +11,7 @@
 #include <penstock/ws/options.hpp>
 #include <penstock/ws/server.hpp>
 #include <penstock/ws/shared_message.hpp>
+#include <penstock/ws/slow_reader.hpp>
 #include <penstock/ws/topics.hpp>
 #include <penstock/ws/upgrade.hpp>
 #include <penstock/ws/web_socket.hpp>

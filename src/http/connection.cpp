@@ -12,6 +12,8 @@
 #include <penstock/http/upgrade.hpp>
 #include <penstock/task/timeout.hpp>
 
+#include "http/upgraded_connection.hpp"
+
 namespace penstock::http::detail {
 
 using penstock::detail::time_limit;
@@ -29,8 +31,9 @@ std::string_view text_of(Bytes bytes) noexcept {
 
 } // namespace
 
-Connection::Connection(ServerState& server, AnyStream stream)
+Connection::Connection(ServerState& server, AnyStream stream, Accepted accepted)
     : ServerExchange(server), stream_(std::move(stream)), socket_(stream_.socket()),
+      number_(server.accepted++), accepted_(accepted),
       parser_(server.field_storage, server.codec_limits) {
     limit_writes();
     server_.open.push_back(*this);
@@ -41,8 +44,10 @@ Connection::Connection(ServerState& server, AnyStream stream)
 
 Connection::~Connection() {
     server_.accept_loop.unlist(*this);
-    server_.open.remove(*this);
-    if (server_.options.metrics) {
+    if (!left_) {
+        server_.open.remove(*this);
+    }
+    if (server_.options.metrics && !left_) {
         server_.options.metrics->connection_closed();
     }
     count_abandoned();
@@ -301,11 +306,8 @@ Task<Result<>> Connection::take_over(const Handler& handler) {
         thrown = std::current_exception();
     }
     if (thrown || (!handled && handled.error() != std::errc::operation_canceled)) {
-        using Level = ServerFailure::Level;
         const std::error_code error = handled ? std::error_code() : handled.error();
-        const bool by_peer = error == std::errc::connection_reset ||
-                             error == std::errc::broken_pipe || error == std::errc::protocol_error;
-        report(error, thrown, by_peer && !thrown ? Level::notice : Level::failure);
+        report(error, thrown, level_after_upgrade(error, thrown));
         co_return failure(std::errc::io_error);
     }
     co_return handled;
@@ -326,6 +328,22 @@ OpenConnection Connection::describe() {
         described.state = State::head;
     }
     return described;
+}
+
+std::unique_ptr<penstock::detail::Seat> Connection::leave() {
+    if (accepted_.home == nullptr) {
+        return nullptr;
+    }
+    auto seat = std::make_unique<UpgradedConnection>(
+        *accepted_.home, std::move(*accepted_.place), server_,
+        UpgradedConnection::Origin{.peer = upgraded_peer_,
+                                   .since = since_,
+                                   .requests = requests_,
+                                   .number = number_,
+                                   .target = std::string(head_.target)});
+    server_.open.remove(*this);
+    left_ = true;
+    return seat;
 }
 
 AnyStream Connection::take_stream() noexcept {

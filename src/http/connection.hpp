@@ -16,6 +16,7 @@
 #include <penstock/codec/http/request_parser.hpp>
 #include <penstock/codec/http/target.hpp>
 #include <penstock/detail/server/accept_loop.hpp>
+#include <penstock/detail/server/seat.hpp>
 #include <penstock/detail/task/local_mutex.hpp>
 #include <penstock/http/detail/router.hpp>
 #include <penstock/http/open_connection.hpp>
@@ -42,7 +43,13 @@ class Connection final : public ServerExchange,
                          public penstock::detail::AcceptLoop::Endable,
                          public io::ListHook<Connection> {
 public:
-    Connection(ServerState& server, AnyStream stream);
+    /// What the task of an accepted connection has, which `leave` takes along.
+    struct Accepted {
+        penstock::detail::AcceptLoop::Home* home = nullptr; ///< null: it was not accepted here
+        penstock::detail::AcceptLoop::Place* place = nullptr;
+    };
+
+    Connection(ServerState& server, AnyStream stream, Accepted accepted);
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
     ~Connection();
@@ -51,6 +58,7 @@ public:
     [[nodiscard]] Task<void> serve();
 
     [[nodiscard]] OpenConnection describe();
+    [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
     // What an upgrade takes over.
     [[nodiscard]] AnyStream& stream() noexcept override { return stream_; }
@@ -60,6 +68,10 @@ public:
     /// What was received after the head and not used yet.
     [[nodiscard]] std::string_view surplus() const noexcept { return rest_; }
     void use_surplus(std::size_t size) noexcept;
+    [[nodiscard]] std::unique_ptr<penstock::detail::Seat> leave();
+    [[nodiscard]] penstock::detail::AcceptLoop& accept_loop() const noexcept {
+        return server_.accept_loop;
+    }
     [[nodiscard]] sync::Event& stopping() const noexcept { return server_.accept_loop.stopped(); }
 
     [[nodiscard]] Task<Result<Bytes>> receive_body(std::size_t most) override;
@@ -133,6 +145,9 @@ private:
     std::uint64_t requests_ = 0;
     Result<net::Endpoint> upgraded_peer_ = failure(std::errc::not_connected);
     bool upgraded_ = false;
+    bool left_ = false; ///< an `UpgradedConnection` is what it was
+    std::uint64_t number_;
+    Accepted accepted_;
 
     // Input: a chunk, of which `rest_` is not used yet.
     Chunk chunk_;

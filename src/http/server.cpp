@@ -1,6 +1,8 @@
 #include <penstock/http/server.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <stdexcept>
 #include <utility>
@@ -10,6 +12,7 @@
 
 #include "http/connection.hpp"
 #include "http/server_state.hpp"
+#include "http/upgraded_connection.hpp"
 
 namespace penstock::http {
 
@@ -103,8 +106,9 @@ Result<> Server::files(std::string_view prefix, std::string_view folder,
     return {};
 }
 
-Task<void> Server::serve_stream(AnyStream stream) {
-    detail::Connection connection(*state_, std::move(stream));
+Task<void> Server::serve_stream(AnyStream stream, AcceptLoop::Home* home,
+                                AcceptLoop::Place* place) {
+    detail::Connection connection(*state_, std::move(stream), {.home = home, .place = place});
     co_await connection.serve();
 }
 
@@ -121,10 +125,20 @@ std::size_t Server::connections() const noexcept {
 }
 
 std::vector<OpenConnection> Server::open_connections() const {
-    std::vector<OpenConnection> all;
+    std::vector<std::pair<std::uint64_t, OpenConnection>> found;
     for (detail::Connection* each = state_->open.front(); each != nullptr;
          each = state_->open.after(*each)) {
-        all.push_back(each->describe());
+        found.emplace_back(each->number(), each->describe());
+    }
+    for (const detail::UpgradedConnection* each = state_->upgraded.front(); each != nullptr;
+         each = state_->upgraded.after(*each)) {
+        found.emplace_back(each->number(), each->describe());
+    }
+    std::ranges::sort(found, {}, [](const auto& each) { return each.first; });
+    std::vector<OpenConnection> all;
+    all.reserve(found.size());
+    for (auto& [number, connection] : found) {
+        all.push_back(std::move(connection));
     }
     return all;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <system_error>
@@ -15,6 +16,7 @@
 namespace penstock::http::detail {
 
 class Connection; // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
+class UpgradedConnection;
 
 /// What the connections of a server share.
 struct ServerState final : penstock::detail::AcceptLoop::Reporter {
@@ -36,6 +38,8 @@ struct ServerState final : penstock::detail::AcceptLoop::Reporter {
     Router router;
     Metrics::Route* unrouted = nullptr; ///< requests without a route, if they are counted
     io::IntrusiveList<Connection> open;
+    io::IntrusiveList<UpgradedConnection> upgraded; ///< that no `Connection` serves any more
+    std::uint64_t accepted = 0;
     /// For the fields of a head while it is parsed. A connection copies those of a whole one.
     std::vector<Field> field_storage;
     penstock::detail::AcceptLoop accept_loop; ///< lists the connections that wait for a request

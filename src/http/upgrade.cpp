@@ -7,6 +7,14 @@
 
 namespace penstock::http {
 
+std::unique_ptr<penstock::detail::Seat> detail::leave(Upgrade& upgrade) {
+    return upgrade.connection_.leave();
+}
+
+penstock::detail::AcceptLoop& detail::accept_loop_of(const Upgrade& upgrade) noexcept {
+    return upgrade.connection_.accept_loop();
+}
+
 Upgrade::Upgrade(detail::Connection& connection, const Request& request) noexcept
     : connection_(connection), request_(request), stream_(connection.stream()) {}
 

@@ -1,10 +1,31 @@
 #include "ws/conversation.hpp"
 
 #include <exception>
+#include <new>
+#include <utility>
 
 #include <penstock/ws/errors.hpp>
 
 namespace penstock::ws::detail {
+
+namespace {
+
+Task<void> close_one(std::shared_ptr<OpenSocket> open) {
+    (void)co_await open->socket.begin_close(close_code::going_away, stop_reason);
+}
+
+} // namespace
+
+OpenSocket::OpenSocket(WebSocket&& accepted, Scope& connections) noexcept
+    : socket(std::move(accepted)), scope(connections) {}
+
+void OpenSocket::end() noexcept {
+    try {
+        scope.spawn(close_one(shared_from_this()));
+    } catch (const std::bad_alloc&) {
+        return; // its handler is cancelled after the grace
+    }
+}
 
 bool is_end_of_connection(std::error_code error) noexcept {
     return error == Error::closed || error == Error::truncated ||

@@ -21,23 +21,6 @@ namespace penstock::ws {
 using penstock::detail::AcceptLoop;
 
 struct Server::State final : AcceptLoop::Reporter {
-    /// A connection whose handler runs. Shared with the task that closes it at the shutdown.
-    struct Open final : AcceptLoop::Endable, std::enable_shared_from_this<Open> {
-        Open(WebSocket&& accepted, Scope& connections) noexcept
-            : socket(std::move(accepted)), scope(connections) {}
-
-        void end() noexcept override {
-            try {
-                scope.spawn(close_one(shared_from_this()));
-            } catch (const std::bad_alloc&) {
-                return; // its handler is cancelled after the grace
-            }
-        }
-
-        WebSocket socket;
-        Scope& scope;
-    };
-
     using Listener = std::variant<net::TcpListener, net::UnixListener>;
 
     State(Listener&& source, ServerOptions&& given)
@@ -49,14 +32,33 @@ struct Server::State final : AcceptLoop::Reporter {
     State& operator=(const State&) = delete;
     ~State() = default;
 
+    /// The seat of a connection whose handler is a set of functions.
+    struct Seat final : penstock::detail::Seat {
+        Seat(AcceptLoop::Home& home, AcceptLoop::Place place, State& given) noexcept
+            : penstock::detail::Seat(home, std::move(place)), state(given) {}
+        void report(std::error_code error, const std::exception_ptr& thrown) noexcept override {
+            if (thrown) {
+                state.handle(thrown);
+            } else {
+                state.report(error);
+            }
+        }
+        State& state;
+    };
+
+    /// `serve_one(stream, place, home)` returns the task of a connection.
+    Task<Result<>> serve(auto serve_one);
     template <typename Stream>
     Task<void> serve_one(Stream stream, AcceptLoop::Place place, Scope& scope,
                          const Handler& handler);
-    static Task<void> close_one(std::shared_ptr<Open> open);
+    template <typename Stream>
+    Task<void> serve_one(Stream stream, AcceptLoop::Place place, AcceptLoop::Home& home,
+                         const Callbacks& callbacks);
     Task<Result<WebSocket>> accept_encrypted(net::TcpStream stream);
     Task<Result<WebSocket>> accept_one(net::TcpStream stream);
     Task<Result<WebSocket>> accept_one(net::UnixStream stream);
-    Task<Result<std::shared_ptr<Open>>> open_one(Task<Result<WebSocket>> accepting, Scope& scope);
+    static Task<Result<std::shared_ptr<detail::OpenSocket>>>
+    open_one(Task<Result<WebSocket>> accepting, Scope& scope);
 
     void report(std::error_code error) const noexcept {
         if (options.on_error) {
@@ -79,10 +81,6 @@ struct Server::State final : AcceptLoop::Reporter {
     bool serving = false;
 };
 
-Task<void> Server::State::close_one(std::shared_ptr<Open> open) {
-    (void)co_await open->socket.begin_close(close_code::going_away, detail::stop_reason);
-}
-
 Task<Result<WebSocket>> Server::State::accept_encrypted(net::TcpStream stream) {
     AnyStream encrypted = co_await unwrap(options.encrypt(std::move(stream)));
     co_return co_await WebSocket::accept(std::move(encrypted), options.accept);
@@ -99,10 +97,10 @@ Task<Result<WebSocket>> Server::State::accept_one(net::UnixStream stream) {
     return WebSocket::accept(AnyStream(std::move(stream)), options.accept);
 }
 
-Task<Result<std::shared_ptr<Server::State::Open>>>
+Task<Result<std::shared_ptr<detail::OpenSocket>>>
 Server::State::open_one(Task<Result<WebSocket>> accepting, Scope& scope) {
     WebSocket socket = co_await unwrap(std::move(accepting));
-    co_return std::make_shared<Open>(std::move(socket), scope);
+    co_return std::make_shared<detail::OpenSocket>(std::move(socket), scope);
 }
 
 /// One frame for the life of a connection: a server holds as many of them as it has connections, so
@@ -112,8 +110,8 @@ Task<void> Server::State::serve_one(Stream stream, AcceptLoop::Place /*place*/, 
                                     const Handler& handler) {
     Result<> served;
     std::exception_ptr thrown;
-    std::shared_ptr<Open> shared;
-    if (Result<std::shared_ptr<Open>> opened =
+    std::shared_ptr<detail::OpenSocket> shared;
+    if (Result<std::shared_ptr<detail::OpenSocket>> opened =
             co_await open_one(accept_one(std::move(stream)), scope);
         opened) {
         shared = std::move(*opened);
@@ -139,6 +137,33 @@ Task<void> Server::State::serve_one(Stream stream, AcceptLoop::Place /*place*/, 
     } else if (!served) {
         report(served.error());
     }
+}
+
+/// The connection takes its place along: none of the server's tasks waits for it.
+template <typename Stream>
+Task<void> Server::State::serve_one(Stream stream, AcceptLoop::Place place, AcceptLoop::Home& home,
+                                    const Callbacks& callbacks) {
+    Result<WebSocket> accepted = co_await accept_one(std::move(stream));
+    if (!accepted) {
+        if (!detail::is_end_of_connection(accepted.error())) {
+            report(accepted.error());
+        }
+    } else if (accept_loop.stopping()) {
+        (void)co_await accepted->close(close_code::going_away, detail::stop_reason);
+    } else {
+        callbacks.open(std::move(*accepted), std::make_unique<Seat>(home, std::move(place), *this),
+                       options.accept);
+    }
+}
+
+Task<Result<>> Server::State::serve(auto serve_one) {
+    if (std::exchange(serving, true)) {
+        co_return failure(std::errc::device_or_resource_busy);
+    }
+    if (auto* const tcp = std::get_if<net::TcpListener>(&listener)) {
+        co_return co_await accept_loop.serve(*tcp, serve_one);
+    }
+    co_return co_await accept_loop.serve(std::get<net::UnixListener>(listener), serve_one);
 }
 
 Result<Server> Server::listen(const net::Endpoint& endpoint, ServerOptions options) {
@@ -172,16 +197,18 @@ std::size_t Server::connections() const noexcept {
 
 Task<Result<>> Server::serve(Handler handler) {
     State& state = *state_;
-    if (std::exchange(state.serving, true)) {
-        co_return failure(std::errc::device_or_resource_busy);
-    }
-    auto one = [&](auto stream, AcceptLoop::Place place, Scope& scope) {
-        return state.serve_one(std::move(stream), std::move(place), scope, handler);
-    };
-    if (auto* const tcp = std::get_if<net::TcpListener>(&state.listener)) {
-        co_return co_await state.accept_loop.serve(*tcp, one);
-    }
-    co_return co_await state.accept_loop.serve(std::get<net::UnixListener>(state.listener), one);
+    co_return co_await state.serve(
+        [&](auto stream, AcceptLoop::Place place, AcceptLoop::Home& home) {
+            return state.serve_one(std::move(stream), std::move(place), *home.scope, handler);
+        });
+}
+
+Task<Result<>> Server::serve(Callbacks callbacks) {
+    State& state = *state_;
+    co_return co_await state.serve(
+        [&](auto stream, AcceptLoop::Place place, AcceptLoop::Home& home) {
+            return state.serve_one(std::move(stream), std::move(place), home, callbacks);
+        });
 }
 
 void Server::shutdown(std::chrono::milliseconds grace) {

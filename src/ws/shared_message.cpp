@@ -58,6 +58,10 @@ Bytes SharedMessage::payload() const noexcept {
                  state_->plain.size() - state_->header_size);
 }
 
+Bytes SharedMessage::frame() const noexcept {
+    return Bytes(state_->plain);
+}
+
 Bytes detail::Connection::frame_of(const SharedMessage& message) {
     if (!compressor || message.payload().size() < compressor->threshold) {
         return Bytes(message.state_->plain);

@@ -1,6 +1,8 @@
 #include <penstock/ws/topics.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -16,8 +18,8 @@ std::size_t Topics::publish(std::string_view topic, const SharedMessage& message
     }
     // An event resumes its waiter later, so the list does not change meanwhile.
     return static_cast<std::size_t>(
-        std::ranges::count_if(found->second.subscribers, [&](Subscriber* subscriber) {
-            return subscriber->take(found->second, message);
+        std::ranges::count_if(found->second.subscribers, [&](detail::TopicMember* member) {
+            return member->take(&found->second, message);
         }));
 }
 
@@ -26,104 +28,66 @@ std::size_t Topics::subscribers(std::string_view topic) const noexcept {
     return found == topics_.end() ? 0 : found->second.subscribers.size();
 }
 
-Subscriber::~Subscriber() {
-    while (!subscriptions_.empty()) {
-        unsubscribe(std::string_view(subscriptions_.back()->first));
+detail::TopicMember::~TopicMember() {
+    while (!places_.empty()) {
+        leave(places_.size() - 1);
     }
 }
 
-bool Subscriber::subscribe(std::string_view topic) {
-    if (std::ranges::any_of(subscriptions_,
-                            [&](const auto& each) { return each->first == topic; })) {
+bool detail::TopicMember::subscribe(Topics& topics, std::string_view topic) {
+    if (std::ranges::any_of(places_, [&](const Place& each) {
+            return each.topics == &topics && each.topic->first == topic;
+        })) {
         return false;
     }
-    subscriptions_.reserve(subscriptions_.size() + 1);
-    const auto place = topics_.topics_.try_emplace(std::string(topic)).first;
+    places_.reserve(places_.size() + 1);
+    const auto place = topics.topics_.try_emplace(std::string(topic)).first;
     place->second.subscribers.push_back(this);
-    subscriptions_.push_back(place);
+    places_.push_back({.topics = &topics, .topic = place});
     return true;
 }
 
-bool Subscriber::unsubscribe(std::string_view topic) noexcept {
-    const auto found = std::ranges::find_if(subscriptions_,
-                                            [&](const auto& each) { return each->first == topic; });
-    if (found == subscriptions_.end()) {
+bool detail::TopicMember::unsubscribe(Topics& topics, std::string_view topic) noexcept {
+    const auto found = std::ranges::find_if(places_, [&](const Place& each) {
+        return each.topics == &topics && each.topic->first == topic;
+    });
+    if (found == places_.end()) {
         return false;
     }
-    const Topics::Map::iterator place = *found;
-    subscriptions_.erase(found);
-    std::vector<Subscriber*>& subscribers = place->second.subscribers;
+    forget(&found->topic->second);
+    leave(static_cast<std::size_t>(found - places_.begin()));
+    return true;
+}
+
+void detail::TopicMember::leave(std::size_t index) noexcept {
+    const Place place = places_[index];
+    places_.erase(places_.begin() + static_cast<std::ptrdiff_t>(index));
+    std::vector<TopicMember*>& subscribers = place.topic->second.subscribers;
     *std::ranges::find(subscribers, this) = subscribers.back();
     subscribers.pop_back();
     if (subscribers.empty()) {
-        for (Waiting& each : waiting_) { // another topic may get the same address
-            each.topic = each.topic == &place->second ? nullptr : each.topic;
-        }
-        topics_.topics_.erase(place);
+        place.topics->topics_.erase(place.topic);
     }
-    return true;
 }
 
-bool Subscriber::has_room_for(std::size_t size) const noexcept {
-    return waiting_.empty() || (waiting_.size() < options_.maximum_messages &&
-                                backlog_ + size <= options_.maximum_backlog);
-}
-
-void Subscriber::drop_first() noexcept {
-    backlog_ -= waiting_.front().message.payload().size();
-    waiting_.pop_front();
-    ++dropped_;
-}
-
-void Subscriber::give_up() noexcept {
-    too_slow_ = true;
-    dropped_ += waiting_.size() + 1;
-    waiting_.clear();
-    backlog_ = 0;
-    slow_.set();
-}
-
-bool Subscriber::take(const Topics::Topic& topic, const SharedMessage& message) {
-    if (too_slow_) {
-        ++dropped_;
+bool Subscriber::take(const void* topic, const SharedMessage& message) {
+    switch (backlog_.take(options_, topic, message)) {
+    case detail::Backlog::Taken::yes:
+        published_.set();
+        return true;
+    case detail::Backlog::Taken::dropped:
+        return false;
+    case detail::Backlog::Taken::too_slow:
+        slow_.set();
         return false;
     }
-    const std::size_t size = message.payload().size();
-    if (options_.slow_reader == SlowReader::coalesce) {
-        const auto same = std::ranges::find(waiting_, &topic, &Waiting::topic);
-        if (same != waiting_.end()) {
-            backlog_ -= same->message.payload().size();
-            waiting_.erase(same);
-            ++dropped_;
-        }
-    }
-    while (!has_room_for(size)) {
-        switch (options_.slow_reader) {
-        case SlowReader::drop_newest:
-            ++dropped_;
-            return false;
-        case SlowReader::drop_oldest:
-            drop_first();
-            break;
-        case SlowReader::close:
-        case SlowReader::coalesce:
-            give_up();
-            return false;
-        }
-    }
-    waiting_.push_back({.topic = &topic, .message = message});
-    backlog_ += size;
-    published_.set();
-    return true;
+    return false;
 }
 
 Task<Result<>> Subscriber::deliver() {
     for (;;) {
-        while (!waiting_.empty()) {
-            const SharedMessage message = waiting_.front().message;
-            backlog_ -= message.payload().size();
-            waiting_.pop_front();
-            co_await unwrap(socket_.send(message));
+        while (const std::optional<SharedMessage> message = backlog_.next()) {
+            co_await unwrap(socket_.send(*message));
         }
         published_.reset();
         co_await unwrap(published_.wait());

@@ -1,5 +1,10 @@
 #include <penstock/ws/upgrade.hpp>
 
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include <penstock/detail/server/seat.hpp>
 #include <penstock/sync/event.hpp>
 #include <penstock/task/scope.hpp>
 #include <penstock/ws/errors.hpp>
@@ -9,15 +14,77 @@
 
 namespace penstock::ws {
 
+using penstock::detail::AcceptLoop;
+using penstock::detail::Seat;
+
 namespace {
 
-Task<void> close_at_stop(sync::Event& stopping, WebSocket& socket) {
-    if (co_await stopping.wait()) {
-        (void)co_await socket.begin_close(close_code::going_away, detail::stop_reason);
+/// The place in a `serve_connection`, which must wait for the end of its connection.
+class WaitingSeat final : public Seat {
+public:
+    struct Outcome {
+        std::error_code error{};
+        std::exception_ptr thrown{};
+        sync::Event ended{};
+    };
+
+    WaitingSeat(AcceptLoop::Home& home, Outcome& outcome) noexcept
+        : Seat(home, {}), outcome_(outcome) {}
+    ~WaitingSeat() override { outcome_.ended.set(); }
+    WaitingSeat(const WaitingSeat&) = delete;
+    WaitingSeat& operator=(const WaitingSeat&) = delete;
+
+    void report(std::error_code error, const std::exception_ptr& thrown) noexcept override {
+        outcome_.error = error;
+        outcome_.thrown = thrown;
+    }
+
+private:
+    Outcome& outcome_;
+};
+
+/// Runs the conversation beside what the server's stop makes of it.
+Task<void> converse_in(std::unique_ptr<Seat> seat, std::shared_ptr<detail::OpenSocket> open,
+                       const Handler& handler) {
+    seat->loop().keep(*open);
+    Result<> served;
+    std::exception_ptr thrown;
+    try {
+        served = co_await handler(open->socket);
+    } catch (...) {
+        thrown = std::current_exception();
+    }
+    served = co_await detail::end_conversation(open->socket, served, thrown != nullptr);
+    seat->loop().unlist(*open);
+    open.reset();
+    if (thrown || !served) {
+        seat->report(served ? std::error_code() : served.error(), thrown);
     }
 }
 
-Task<Result<>> serve(http::Upgrade& upgrade, const Handler& handler, const AcceptOptions& options) {
+/// What `open(scope, seat)` begins, in the scope of the server's connections, or else in one that
+/// ends with it.
+Task<Result<>> give_away(http::Upgrade& upgrade, auto open) {
+    if (std::unique_ptr<Seat> seat = http::detail::leave(upgrade)) {
+        open(std::move(seat));
+        co_return Result<>();
+    }
+    WaitingSeat::Outcome outcome;
+    AcceptLoop::Home home(http::detail::accept_loop_of(upgrade));
+    const auto conversation = [&](Scope& scope) -> Task<void> {
+        home.scope = &scope;
+        open(std::make_unique<WaitingSeat>(home, outcome));
+        (void)co_await outcome.ended.wait();
+    };
+    (void)co_await with_scope(conversation);
+    if (outcome.thrown) {
+        std::rethrow_exception(outcome.thrown);
+    }
+    co_return outcome.error ? failure(outcome.error) : Result<>();
+}
+
+/// `begin(seat, socket)` begins the conversation.
+Task<Result<>> serve(http::Upgrade& upgrade, const AcceptOptions& options, auto begin) {
     Result<WebSocket> accepted = co_await WebSocket::accept(upgrade, options);
     if (!accepted) {
         // The program itself has refused, or the client has gone.
@@ -25,15 +92,12 @@ Task<Result<>> serve(http::Upgrade& upgrade, const Handler& handler, const Accep
         co_return error == Error::refused || detail::is_end_of_connection(error) ? Result<>()
                                                                                  : failure(error);
     }
-    WebSocket& socket = *accepted;
-    Result<> served;
-    const auto conversation = [&](Scope& scope) -> Task<void> {
-        scope.spawn(close_at_stop(upgrade.stopping(), socket));
-        served = co_await detail::converse(socket, handler);
-        scope.cancel();
-    };
-    (void)co_await with_scope(conversation);
-    co_return served;
+    if (http::detail::accept_loop_of(upgrade).stopping()) {
+        (void)co_await accepted->close(close_code::going_away, detail::stop_reason);
+        co_return Result<>();
+    }
+    co_return co_await give_away(
+        upgrade, [&](std::unique_ptr<Seat> seat) { begin(std::move(seat), std::move(*accepted)); });
 }
 
 } // namespace
@@ -41,8 +105,23 @@ Task<Result<>> serve(http::Upgrade& upgrade, const Handler& handler, const Accep
 std::function<Task<Result<>>(http::Upgrade&)> upgrade_handler(Handler handler,
                                                               AcceptOptions options) {
     return [handler = std::move(handler), options = std::move(options)](http::Upgrade& upgrade) {
-        return serve(upgrade, handler, options);
+        return serve(upgrade, options, [&](std::unique_ptr<Seat> seat, WebSocket&& socket) {
+            Scope& scope = *seat->home().scope;
+            scope.spawn(converse_in(std::move(seat),
+                                    std::make_shared<detail::OpenSocket>(std::move(socket), scope),
+                                    handler));
+        });
     };
+}
+
+std::function<Task<Result<>>(http::Upgrade&)> upgrade_handler(Callbacks callbacks,
+                                                              AcceptOptions options) {
+    return
+        [callbacks = std::move(callbacks), options = std::move(options)](http::Upgrade& upgrade) {
+            return serve(upgrade, options, [&](std::unique_ptr<Seat> seat, WebSocket&& socket) {
+                callbacks.open(std::move(socket), std::move(seat), options);
+            });
+        };
 }
 
 } // namespace penstock::ws

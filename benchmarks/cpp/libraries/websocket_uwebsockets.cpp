@@ -1,7 +1,9 @@
 // The server of the WebSocket page with uWebSockets, on its own event loop (epoll): an echo, as in
 // its documentation, without time-outs and pings.
 //
-//     websocket_uwebsockets [deflate]
+//     websocket_uwebsockets [deflate | publish]
+//
+// publish: what is sent goes to all connections.
 
 #include "until_stdin_ends_uwebsockets.hpp"
 
@@ -37,8 +39,15 @@ uWS::App::WebSocketBehavior<Nothing> echo(bool deflate) {
 } // namespace
 
 int main(int argc, char** argv) {
-    const bool deflate = argc > 1 && std::string_view(argv[1]) == "deflate";
+    const std::string_view mode = argc > 1 ? argv[1] : "";
     uWS::App app;
-    app.ws<Nothing>("/*", echo(deflate));
+    uWS::App::WebSocketBehavior<Nothing> behavior = echo(mode == "deflate");
+    if (mode == "publish") {
+        behavior.open = [](auto* socket) { socket->subscribe("all"); };
+        behavior.message = [&app](auto* /*socket*/, std::string_view message, uWS::OpCode kind) {
+            app.publish("all", message, kind, false);
+        };
+    }
+    app.ws<Nothing>("/*", std::move(behavior));
     return bench::run_until_stdin_ends(std::move(app), argv[0]);
 }

@@ -166,15 +166,16 @@ public:
     /// notices, its exceptions as failures.
     template <typename Listener, typename Prepare>
     [[nodiscard]] Task<Result<>> serve(Listener listener, Prepare prepare) {
-        auto one = [this, &prepare]<typename S>(S stream, AcceptLoop::Place place, Scope&) {
-            return this->serve_one(std::move(stream), prepare, std::move(place));
+        auto one = [this, &prepare]<typename S>(S stream, AcceptLoop::Place place,
+                                                AcceptLoop::Home& home) {
+            return this->serve_one(std::move(stream), prepare, std::move(place), home);
         };
         co_return co_await accept_loop().serve(listener, one);
     }
 
     /// Serves one connection until it ends.
     template <Stream S> [[nodiscard]] Task<void> serve_connection(S stream) {
-        return serve_stream(AnyStream(std::move(stream)));
+        return serve_stream(AnyStream(std::move(stream)), nullptr, nullptr);
     }
 
     /// Begins a graceful shutdown. Listeners are closed, and connections that wait for a request:
@@ -227,22 +228,25 @@ private:
     }
 
     template <typename S, typename Prepare>
-    Task<void> serve_one(S stream, Prepare& prepare, AcceptLoop::Place /*place*/) {
+    Task<void> serve_one(S stream, Prepare& prepare, AcceptLoop::Place place,
+                         AcceptLoop::Home& home) {
         if constexpr (std::same_as<Prepare, AsIs>) {
-            co_await serve_connection(std::move(stream));
+            co_await serve_stream(AnyStream(std::move(stream)), &home, &place);
         } else {
             auto prepared = co_await timeout(handshake_time(), prepare(std::move(stream)));
             if (!prepared) {
                 report_handshake(prepared.error());
                 co_return;
             }
-            co_await serve_connection(std::move(*prepared));
+            co_await serve_stream(AnyStream(std::move(*prepared)), &home, &place);
         }
     }
 
     void add(std::string_view method, std::string_view pattern, std::string protocol,
              detail::Handler handler, const RouteOptions& options);
-    [[nodiscard]] Task<void> serve_stream(AnyStream stream);
+    /// `home` and `place` are those of an accepted connection, or null.
+    [[nodiscard]] Task<void> serve_stream(AnyStream stream, AcceptLoop::Home* home,
+                                          AcceptLoop::Place* place);
     [[nodiscard]] AcceptLoop& accept_loop() noexcept;
     [[nodiscard]] std::chrono::milliseconds handshake_time() const noexcept;
     void begin_stop(std::chrono::nanoseconds grace) noexcept;

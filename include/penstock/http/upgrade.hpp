@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string_view>
 #include <vector>
 
+#include <penstock/detail/server/accept_loop.hpp>
+#include <penstock/detail/server/seat.hpp>
 #include <penstock/http/request.hpp>
 #include <penstock/result.hpp>
 #include <penstock/stream/any_stream.hpp>
@@ -13,9 +16,19 @@
 
 namespace penstock::http {
 
+class Upgrade;
+
 namespace detail {
+
 class Connection; // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
-}
+
+/// For protocols of this library: the connection is served elsewhere from now on, and all that the
+/// server had for HTTP ends with the handler. Null if it has no task of its own that may end, in
+/// `Server::serve_connection`: then the handler must stay. Throws `std::bad_alloc`.
+[[nodiscard]] std::unique_ptr<penstock::detail::Seat> leave(Upgrade& upgrade);
+[[nodiscard]] penstock::detail::AcceptLoop& accept_loop_of(const Upgrade& upgrade) noexcept;
+
+} // namespace detail
 
 /// A connection that a handler takes over, with the request that asked for it: a WebSocket, or a
 /// tunnel. No response was sent. The handler sends "101 Switching Protocols", or a refusal, and
@@ -75,6 +88,8 @@ public:
 
 private:
     friend class detail::Connection;
+    friend std::unique_ptr<penstock::detail::Seat> detail::leave(Upgrade& upgrade);
+    friend penstock::detail::AcceptLoop& detail::accept_loop_of(const Upgrade& upgrade) noexcept;
     Upgrade(detail::Connection& connection, const Request& request) noexcept;
 
     detail::Connection& connection_;

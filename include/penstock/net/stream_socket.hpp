@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include <penstock/detail/io/descriptor_stream.hpp>
@@ -12,6 +13,7 @@
 #include <penstock/net/write_limit.hpp>
 #include <penstock/result.hpp>
 #include <penstock/stream/bytes.hpp>
+#include <penstock/stream/chunk.hpp>
 
 namespace penstock::net {
 
@@ -52,6 +54,15 @@ public:
     ///
     /// Errors: those of send(2), and `device_or_resource_busy` while a task waits to write.
     [[nodiscard]] Result<std::size_t> try_write(Bytes from) noexcept;
+    /// The same with several parts, in order, in one system call. At least one part.
+    [[nodiscard]] Result<std::size_t> try_write(std::span<const Bytes> parts) noexcept;
+
+    /// Reads what is there into a borrowed buffer. An empty chunk is the end of the stream. As
+    /// `try_write`, it is not an operation.
+    ///
+    /// Errors: those of recv(2), among them `operation_would_block` if there is nothing, and
+    /// `device_or_resource_busy` while a task waits to read.
+    [[nodiscard]] Result<Chunk> try_receive() noexcept;
 
     /// Limits how long operations wait to write: they fail with `timed_out` when the peer has made
     /// no progress for that long. A part may have been sent, as after another failure. Holds for
@@ -63,6 +74,9 @@ public:
     /// For `http::Server`, whose handlers read nothing while the client may go: `Pollable`'s.
     void watch_hang_up(detail::HangUpHook& hook, EventLoop& loop) noexcept;
     void forget_hang_up(const detail::HangUpHook& hook) noexcept;
+    /// For WebSockets without a coroutine: `Pollable`'s. Errors: also `bad_file_descriptor`.
+    [[nodiscard]] Result<> watch_input(detail::InputHook& hook, EventLoop& loop);
+    void forget_input(const detail::InputHook& hook) noexcept;
 
     /// Shuts down the write side, so the peer reads the end of the stream. Reading continues.
     /// Errors: those of shutdown(2), such as `not_connected`.

@@ -17,6 +17,7 @@
 #include <penstock/result.hpp>
 #include <penstock/stream/any_stream.hpp>
 #include <penstock/task/task.hpp>
+#include <penstock/ws/callbacks.hpp>
 #include <penstock/ws/handler.hpp>
 #include <penstock/ws/options.hpp>
 #include <penstock/ws/web_socket.hpp>
@@ -98,6 +99,10 @@ public:
     [[nodiscard]] Task<Result<>> serve(Function handler) {
         return serve(without_error(std::move(handler)));
     }
+
+    /// The same with a handler that is a set of functions, and costs an idle connection a fifth of
+    /// the memory.
+    [[nodiscard]] Task<Result<>> serve(Callbacks callbacks);
 
     /// Ends `serve` gracefully: no connections are accepted any more, and each one gets a close
     /// frame with code 1001, which its handler sees as `Error::closed`. Handlers that have not

@@ -10,7 +10,9 @@ namespace penstock::ws {
 
 namespace detail {
 class Connection;
-}
+} // namespace detail
+
+class CallbackSocket;
 
 /// A message that a server sends to many connections: encoded once, in memory that they share, and
 /// deflated at most once for each window size that they have agreed upon (RFC 7692).
@@ -33,8 +35,11 @@ public:
 
 private:
     friend class detail::Connection;
+    friend class CallbackSocket;
     struct State;
     explicit SharedMessage(std::shared_ptr<State> state) noexcept;
+    /// Without compression.
+    [[nodiscard]] Bytes frame() const noexcept;
 
     std::shared_ptr<State> state_;
 };

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -13,30 +12,48 @@
 #include <penstock/stream/bytes.hpp>
 #include <penstock/sync/event.hpp>
 #include <penstock/task/task.hpp>
+#include <penstock/ws/detail/backlog.hpp>
 #include <penstock/ws/handler.hpp>
 #include <penstock/ws/shared_message.hpp>
+#include <penstock/ws/slow_reader.hpp>
 #include <penstock/ws/web_socket.hpp>
 
 namespace penstock::ws {
 
-/// What happens to a subscriber that reads more slowly than messages are published.
-enum class SlowReader : std::uint8_t {
-    close,       ///< it gets close code 1013, and can connect again
-    drop_newest, ///< it does not get the message
-    drop_oldest, ///< it does not get the messages that wait for the longest time
-    /// It gets of each topic only the last message that waits. Beyond the bound, it is closed.
-    coalesce,
+class Topics;
+
+namespace detail {
+
+/// Who gets what is published, in `Topics`.
+class TopicMember {
+public:
+    TopicMember(const TopicMember&) = delete;
+    TopicMember& operator=(const TopicMember&) = delete;
+
+    /// `Subscriber::subscribe`.
+    bool subscribe(Topics& topics, std::string_view topic);
+    bool unsubscribe(Topics& topics, std::string_view topic) noexcept;
+
+protected:
+    TopicMember() = default;
+    ~TopicMember();
+
+private:
+    friend class ws::Topics;
+
+    struct Place;
+
+    /// Whether it has taken the message. It must not change the topics. Throws `std::bad_alloc`.
+    virtual bool take(const void* topic, const SharedMessage& message) = 0;
+    /// It has left the topic, whose address another one may get.
+    virtual void forget(const void* topic) noexcept = 0;
+
+    void leave(std::size_t index) noexcept;
+
+    std::vector<Place> places_;
 };
 
-struct SubscriberOptions {
-    SlowReader slow_reader = SlowReader::close;
-    /// How much may wait in this process, in bytes of payload. The kernel keeps more:
-    /// `Limits::maximum_backlog`. A message that is larger alone may wait alone.
-    std::size_t maximum_backlog = 65'536;
-    std::size_t maximum_messages = 1024; ///< how many may wait
-};
-
-class Subscriber;
+} // namespace detail
 
 /// Messages for all connections that have subscribed to a topic, a text that is compared as it is.
 /// A message is encoded once, and shared until the last connection has sent it.
@@ -76,28 +93,33 @@ public:
     [[nodiscard]] std::size_t subscribers(std::string_view topic) const noexcept;
 
 private:
-    friend class Subscriber;
+    friend class detail::TopicMember;
 
     struct Hash : std::hash<std::string_view> {
         using is_transparent = void;
     };
     struct Topic {
-        std::vector<Subscriber*> subscribers;
+        std::vector<detail::TopicMember*> subscribers;
     };
     using Map = std::unordered_map<std::string, Topic, Hash, std::equal_to<>>;
 
     Map topics_; // a topic without subscribers is removed
 };
 
+struct detail::TopicMember::Place {
+    Topics* topics;
+    Topics::Map::iterator topic;
+};
+
 /// A connection's part in `Topics`. `with_topics` makes one for each connection.
 ///
 /// Thread safety: that of `Topics`.
-class Subscriber {
+class Subscriber final : private detail::TopicMember {
 public:
     /// Both must outlive it.
     Subscriber(Topics& topics, WebSocket& socket, const SubscriberOptions& options = {}) noexcept
         : topics_(topics), socket_(socket), options_(options) {}
-    ~Subscriber();
+    ~Subscriber() = default;
     Subscriber(const Subscriber&) = delete;
     Subscriber& operator=(const Subscriber&) = delete;
 
@@ -105,14 +127,16 @@ public:
 
     /// From now on the connection gets what is published there. False if it did already. Throws
     /// `std::bad_alloc`.
-    bool subscribe(std::string_view topic);
+    bool subscribe(std::string_view topic) { return TopicMember::subscribe(topics_, topic); }
     /// What waits already is sent all the same. False if it had not subscribed.
-    bool unsubscribe(std::string_view topic) noexcept;
+    bool unsubscribe(std::string_view topic) noexcept {
+        return TopicMember::unsubscribe(topics_, topic);
+    }
 
     /// How many messages it did not get because it was slow.
-    [[nodiscard]] std::uint64_t dropped() const noexcept { return dropped_; }
+    [[nodiscard]] std::uint64_t dropped() const noexcept { return backlog_.dropped(); }
     /// How many messages wait to be sent.
-    [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size(); }
+    [[nodiscard]] std::size_t waiting() const noexcept { return backlog_.size(); }
 
     /// Runs the conversation, and sends beside it what is published. Ends with it, with an error of
     /// sending, or when the reader is too slow for its policy. The end by slowness is a success:
@@ -120,29 +144,15 @@ public:
     [[nodiscard]] Task<Result<>> run(Task<Result<>> conversation);
 
 private:
-    friend class Topics;
-
-    struct Waiting {
-        const void* topic; ///< of the map, only to compare
-        SharedMessage message;
-    };
-
-    /// Whether it has taken the message.
-    bool take(const Topics::Topic& topic, const SharedMessage& message);
-    [[nodiscard]] bool has_room_for(std::size_t size) const noexcept;
-    void drop_first() noexcept;
-    void give_up() noexcept;
+    bool take(const void* topic, const SharedMessage& message) override;
+    void forget(const void* topic) noexcept override { backlog_.forget(topic); }
     [[nodiscard]] Task<Result<>> deliver();
     [[nodiscard]] Task<Result<>> close_when_slow();
 
     Topics& topics_;
     WebSocket& socket_;
     SubscriberOptions options_;
-    std::vector<Topics::Map::iterator> subscriptions_;
-    std::deque<Waiting> waiting_;
-    std::size_t backlog_ = 0; ///< bytes of payload in `waiting_`
-    std::uint64_t dropped_ = 0;
-    bool too_slow_ = false;
+    detail::Backlog backlog_;
     sync::Event published_;
     sync::Event slow_;
 };

@@ -8,6 +8,7 @@
 #include <penstock/http/upgrade.hpp>
 #include <penstock/result.hpp>
 #include <penstock/task/task.hpp>
+#include <penstock/ws/callbacks.hpp>
 #include <penstock/ws/handler.hpp>
 #include <penstock/ws/options.hpp>
 
@@ -31,6 +32,10 @@ namespace penstock::ws {
 /// Cancellation: cancels the handler, and closes the connection without a close frame.
 [[nodiscard]] std::function<Task<Result<>>(http::Upgrade&)>
 upgrade_handler(Handler handler, AcceptOptions options = {});
+
+/// The same with a handler that is a set of functions.
+[[nodiscard]] std::function<Task<Result<>>(http::Upgrade&)>
+upgrade_handler(Callbacks callbacks, AcceptOptions options = {});
 
 /// The same with a handler that returns nothing.
 template <typename Function>

@@ -291,6 +291,8 @@ public:
     [[nodiscard]] std::remove_reference_t<S>& next_layer() noexcept { return stream_; }
 
 private:
+    friend class CallbackSocket;
+
     using Lower = std::remove_reference_t<S>;
     using Connection = detail::Connection;
     using Opcode = codec::websocket::Opcode;

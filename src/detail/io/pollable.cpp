@@ -75,6 +75,16 @@ void Pollable::watch_hang_up(HangUpHook& hook, EventLoop& loop) noexcept {
     }
 }
 
+LazyErrorCode Pollable::watch_input(InputHook& hook, EventLoop& loop) {
+    if (loop_ != &loop || (interest & io::readable) == 0) {
+        if (const LazyErrorCode error = register_with(loop, io::readable)) {
+            return error;
+        }
+    }
+    input_hook_ = &hook;
+    return {};
+}
+
 void Pollable::limit_writes(const net::WriteLimit& limit) noexcept {
     write_limit_ = limit;
     if (write_watch_ != nullptr) {
@@ -130,6 +140,7 @@ void Pollable::dispatch(std::uint32_t events) {
     constexpr std::uint32_t closing = io::hung_up | io::failed;
     ReadinessOperation* reader = nullptr;
     ReadinessOperation* writer = nullptr;
+    InputHook* hook = nullptr;
     std::uint32_t unwanted = 0;
     if ((events & (io::peer_ended | closing)) != 0 && (interest & io::peer_ended) != 0) {
         unwanted |= io::peer_ended; // it would be reported again and again
@@ -143,6 +154,8 @@ void Pollable::dispatch(std::uint32_t events) {
         set_may_be_ready(Direction::reading, true);
         if (waiting_[0] != nullptr) {
             reader = attempt_waiting(Direction::reading);
+        } else if (input_hook_ != nullptr) {
+            hook = std::exchange(input_hook_, nullptr);
         } else {
             unwanted |= io::readable;
         }
@@ -164,8 +177,8 @@ void Pollable::dispatch(std::uint32_t events) {
     if ((interest & unwanted) != 0) {
         (void)loop_->poller().update(*this, interest & ~unwanted);
     }
-    // The first task that runs may close the descriptor and free this object.
-    if (reader != nullptr && writer != nullptr) {
+    // The first task that runs, and the hook, may close the descriptor and free this object.
+    if ((reader != nullptr || hook != nullptr) && writer != nullptr) {
         writer->resume_soon();
         writer = nullptr;
     }
@@ -173,6 +186,8 @@ void Pollable::dispatch(std::uint32_t events) {
         reader->resume();
     } else if (writer != nullptr) {
         writer->resume();
+    } else if (hook != nullptr) {
+        hook->on_input(*hook);
     }
 }
 

@@ -75,9 +75,11 @@ void AcceptLoop::stop(std::chrono::nanoseconds grace) noexcept {
     grace_ = grace;
     stopped_.set();
     accepting_.cancel();
-    while (Endable* const first = listed_.front()) {
-        unlist(*first);
-        first->end();
+    for (io::IntrusiveList<Endable>* const list : {&listed_, &kept_}) {
+        while (Endable* const first = list->front()) {
+            unlist(*first);
+            first->end();
+        }
     }
 }
 

@@ -331,6 +331,24 @@ TEST(Examples, HttpWebSocketSharesItsPort) {
     run(body());
 }
 
+TEST(Examples, RoomsAreHeardByAllTheirGuests) {
+    const auto body = []() -> Task<void> {
+        using penstock::ws::WebSocket;
+        Server server = co_await start("rooms", {"serve"});
+        const std::string url = "ws://127.0.0.1:" + std::to_string(server.port);
+        WebSocket other = expect(co_await WebSocket::connect(url + "/other"));
+        Child visit = expect(example("rooms", {"visit", url + "/room", "300"}).spawn());
+        EXPECT_EQ(co_await visit.wait(), ExitStatus::exited(0));
+        expect(co_await other.send_text("to nobody else"));
+        EXPECT_EQ(expect(co_await other.receive()).text(), "to nobody else");
+        expect(co_await other.send_binary(penstock::Bytes("x")));
+        EXPECT_EQ((co_await other.receive()).error(), penstock::ws::Error::closed);
+        EXPECT_EQ(other.close_code(), penstock::ws::close_code::unsupported_data);
+        co_await expect_stop(server);
+    };
+    run(body());
+}
+
 TEST(Examples, ChatBroadcastsToAllOtherGuests) {
     const auto body = []() -> Task<void> {
         Server server = co_await start("chat", {});

@@ -96,6 +96,11 @@ public:
 
     /// Whether a message has begun and not ended.
     [[nodiscard]] bool inside_message() const noexcept { return message_ != Opcode::continuation; }
+    /// Whether nothing is kept: what follows is the begin of a frame, and of a message unless it
+    /// is a control frame. A new decoder would go on as well.
+    [[nodiscard]] bool at_rest() const noexcept {
+        return state_ == State::header && kept_ == 0 && !inside_message();
+    }
     /// The opcode of the message that has begun and not ended; continuation outside of one.
     [[nodiscard]] Opcode message() const noexcept { return message_; }
 

@@ -101,6 +101,11 @@ public:
         return frames_.inside_message() && !by_parts_;
     }
 
+    /// Whether a new decoder would go on as well: nothing is kept of what was decoded.
+    [[nodiscard]] bool at_rest() const noexcept {
+        return frames_.at_rest() && !by_parts_ && !inflating_;
+    }
+
     /// Limits the messages that begin from now on, before decompression. Only between messages.
     void limit_frames(std::uint64_t maximum_message) noexcept {
         frames_.limit_messages(maximum_message);

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include <penstock/detail/io/hang_up_hook.hpp>
+#include <penstock/detail/io/input_hook.hpp>
 #include <penstock/detail/io/loop_member.hpp>
 #include <penstock/detail/io/write_watch.hpp>
 #include <penstock/detail/task/frame_allocator.hpp>
@@ -102,6 +103,15 @@ public:
         }
     }
 
+    /// Calls the hook, once, when a read would not wait: there is data, the end, or an error. An
+    /// operation that waits to read goes first, and the hook stays. Errors: those of `wait`.
+    [[nodiscard]] LazyErrorCode watch_input(InputHook& hook, EventLoop& loop);
+    void forget_input(const InputHook& hook) noexcept {
+        if (input_hook_ == &hook) {
+            input_hook_ = nullptr;
+        }
+    }
+
     /// Limits how long operations wait to write, from the next wait on.
     void limit_writes(const net::WriteLimit& limit) noexcept;
 
@@ -131,6 +141,7 @@ private:
     net::WriteLimit write_limit_{.time = std::chrono::milliseconds(0)};
     std::unique_ptr<WriteWatch> write_watch_; ///< null until a limited write waits
     HangUpHook* hang_up_hook_ = nullptr;
+    InputHook* input_hook_ = nullptr;
 };
 
 /// A system call on a descriptor, attempted until it does not return EAGAIN. To write one, derive

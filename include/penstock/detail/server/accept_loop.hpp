@@ -86,6 +86,44 @@ public:
         Endable& connection_;
     };
 
+    class Home;
+
+    /// A connection that goes on without a task of its own while nothing happens. It owns itself.
+    class Resident : public io::ListHook<Resident> {
+    public:
+        Resident(const Resident&) = delete;
+        Resident& operator=(const Resident&) = delete;
+
+    protected:
+        Resident() = default;
+        ~Resident() = default;
+
+    private:
+        friend class Home;
+
+        /// The home ends: no task can be spawned any more. The connection frees itself, and is no
+        /// resident then.
+        virtual void leave() noexcept = 0;
+    };
+
+    /// Where the connections of one `serve` live.
+    class Home {
+    public:
+        explicit Home(AcceptLoop& owner) noexcept : loop(owner) {}
+        ~Home() {
+            scope = nullptr;
+            while (Resident* const first = residents.front()) {
+                first->leave();
+            }
+        }
+        Home(const Home&) = delete;
+        Home& operator=(const Home&) = delete;
+
+        AcceptLoop& loop;
+        Scope* scope = nullptr; ///< of their tasks; null once these have ended
+        io::IntrusiveList<Resident> residents;
+    };
+
     /// For how long a listed connection is safe from giving its place to another one.
     static constexpr std::chrono::nanoseconds for_ever = std::chrono::nanoseconds::max();
 
@@ -96,17 +134,21 @@ public:
     AcceptLoop& operator=(const AcceptLoop&) = delete;
 
     /// Accepts until `stop`, then waits for the end of the connections, at most for its grace, and
-    /// cancels the others. `listener` is closed before that. `serve(stream, place, scope)` returns
-    /// the task that serves a connection; other tasks of it may be spawned in the scope.
+    /// cancels the others. `listener` is closed before that. `serve(stream, place, home)` returns
+    /// the task that serves a connection; other tasks of it may be spawned in the home's scope.
+    /// Residents must have a task from their `end` on. Those that have none when all tasks have
+    /// ended, by a cancellation, leave.
     ///
     /// Errors: those of the listener that waiting does not mend, and `operation_canceled`. They
     /// cancel all connections of this listener.
     template <typename Listener, typename Serve>
     [[nodiscard]] Task<Result<>> serve(Listener& listener, Serve& serve) {
+        Home home(*this);
         const auto body = [&](Scope& connections) -> Task<Result<>> {
+            home.scope = &connections;
             connections.isolate(reporter_);
             const Result<> ended =
-                co_await cancellable(accepting_, accept_all(listener, serve, connections));
+                co_await cancellable(accepting_, accept_all(listener, serve, home));
             listener.close();
             if (!stopping()) {
                 co_return ended;
@@ -129,11 +171,16 @@ public:
         connection.listed_at_ = now;
         listed_.push_back(connection);
     }
+    /// From now on the connection is told to end when the server stops, and never before.
+    void keep(Endable& connection) noexcept {
+        connection.listed_at_ = kept_back;
+        kept_.push_back(connection);
+    }
     /// Does nothing if it is not listed, as after `Endable::end`.
     void unlist(Endable& connection) noexcept {
-        if (connection.listed_at_ != not_listed) {
-            connection.listed_at_ = not_listed;
-            listed_.remove(connection);
+        const io::MonotonicTime listed_at = std::exchange(connection.listed_at_, not_listed);
+        if (listed_at != not_listed) {
+            (listed_at == kept_back ? kept_ : listed_).remove(connection);
         }
     }
 
@@ -142,12 +189,13 @@ public:
 
 private:
     static constexpr io::MonotonicTime not_listed = -1;
+    static constexpr io::MonotonicTime kept_back = -2;
     /// When accepting is tried again that failed for want of a resource, or that waits for a place
     /// while no connection can give its own.
     static constexpr std::chrono::milliseconds retry_interval{100};
 
     template <typename Listener, typename Serve>
-    Task<Result<>> accept_all(Listener& listener, Serve& serve, Scope& connections) {
+    Task<Result<>> accept_all(Listener& listener, Serve& serve, Home& home) {
         for (;;) {
             std::error_code error;
             try {
@@ -161,7 +209,7 @@ private:
                         }
                         place = std::move(*waited);
                     }
-                    begin(connections, serve, *stream, *place);
+                    begin(home, serve, *stream, *place);
                     continue;
                 }
                 error = stream.error();
@@ -188,9 +236,9 @@ private:
     }
 
     template <typename Stream, typename Serve>
-    void begin(Scope& connections, Serve& serve, Stream& stream, Place& place) noexcept {
+    void begin(Home& home, Serve& serve, Stream& stream, Place& place) noexcept {
         try {
-            connections.spawn(serve(std::move(stream), std::move(place), connections));
+            home.scope->spawn(serve(std::move(stream), std::move(place), home));
         } catch (...) { // no memory for the task
             reporter_.handle(std::current_exception());
         }
@@ -207,6 +255,7 @@ private:
     Reporter& reporter_;
     sync::Semaphore places_;
     io::IntrusiveList<Endable> listed_;
+    io::IntrusiveList<Endable> kept_;
     io::MonotonicTime may_report_at_ = 0;
     Canceller accepting_;
     sync::Event stopped_;

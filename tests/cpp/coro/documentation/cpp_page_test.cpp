@@ -277,6 +277,31 @@ void add_chat(http::Server& server, ws::Topics& topics) { // or with ws::Server:
 
 } // namespace topics_page
 
+namespace callbacks_page {
+
+struct Guest {
+    void on_open(ws::CallbackSocket& socket) { socket.subscribe(topics, "room"); }
+    void on_message(ws::CallbackSocket& socket, const ws::Message& message) {
+        if (socket.send(message) == ws::Sent::dropped) {
+            socket.close(ws::close_code::try_again_later);
+        }
+        topics.publish("room", message.text());
+    }
+    void on_drain(ws::CallbackSocket& /*socket*/) {} // all that waited was sent
+    void on_close(ws::CallbackSocket& /*socket*/, std::uint16_t code, std::string_view reason) {
+        std::printf("%d %s\n", code, std::string(reason).c_str());
+    }
+
+    ws::Topics& topics;
+};
+
+void add_guests(http::Server& server, ws::Topics& topics) { // or ws::Server::serve(callbacks)
+    const ws::Callbacks guests([&topics] { return Guest{.topics = topics}; });
+    server.upgrade("/guests", "websocket", ws::upgrade_handler(guests));
+}
+
+} // namespace callbacks_page
+
 namespace http_client_page {
 
 Task<Result<>> report(http::Client& client, std::string text) {
@@ -418,6 +443,20 @@ TEST(CppPage, AChatReachesItsWriter) {
         const std::string url = "ws://127.0.0.1:" + std::to_string(endpoint.port()) + "/chat";
         auto socket = expect(co_await ws::WebSocket::connect(url));
         expect(co_await socket.send_text("hello"));
+        EXPECT_EQ(expect(co_await socket.receive()).text(), "hello");
+        expect(co_await socket.close());
+    });
+}
+
+TEST(CppPage, AGuestHearsHimself) {
+    ws::Topics topics;
+    http::Server server;
+    callbacks_page::add_guests(server, topics);
+    with_server(server, [](net::Endpoint endpoint) -> Task<void> {
+        const std::string url = "ws://127.0.0.1:" + std::to_string(endpoint.port()) + "/guests";
+        auto socket = expect(co_await ws::WebSocket::connect(url));
+        expect(co_await socket.send_text("hello"));
+        EXPECT_EQ(expect(co_await socket.receive()).text(), "hello");
         EXPECT_EQ(expect(co_await socket.receive()).text(), "hello");
         expect(co_await socket.close());
     });

@@ -526,7 +526,7 @@ TEST_F(AcceptingHttp, ANewConnectionEndsOneIdleConnectionHoweverLongThatTakes) {
     int told = 0;
     sync::Event may_end;
     sync::Event served_last;
-    auto serve = [&](int number, AcceptLoop::Place /*place*/, Scope&) -> Task<void> {
+    auto serve = [&](int number, AcceptLoop::Place /*place*/, AcceptLoop::Home&) -> Task<void> {
         if (number == 2) {
             served_last.set();
             co_return;

@@ -1,6 +1,7 @@
 // What tests/conformance/autobahn.py runs the Autobahn test suite against.
 //
 //     autobahn_peer serve       an echo server, until its standard input ends; prints its URL
+//                               with CALLBACKS in the environment, its handler is functions
 //     autobahn_peer ask URL     runs all cases of the suite's server at URL
 
 #include <penstock/penstock.hpp>
@@ -9,7 +10,10 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,6 +44,12 @@ Task<Result<>> wait_for_end_of_input() {
     co_return Result<>();
 }
 
+struct Echo {
+    static void on_message(ws::CallbackSocket& socket, const ws::Message& message) {
+        socket.send(message);
+    }
+};
+
 Task<Result<>> serve() {
     ws::ServerOptions options;
     options.accept.limits = limits();
@@ -48,7 +58,10 @@ Task<Result<>> serve() {
         co_await unwrap(ws::Server::listen(net::Endpoint::loopback(0), std::move(options)));
     std::printf("ws://127.0.0.1:%u\n", unsigned{server.local_endpoint()->port()});
     std::fflush(stdout);
-    const auto first = co_await race(server.serve(echo), wait_for_end_of_input());
+    const ws::Callbacks callbacks([] { return Echo(); }, {.maximum_backlog = std::size_t{1} << 30});
+    const auto first = co_await race(std::getenv("CALLBACKS") != nullptr ? server.serve(callbacks)
+                                                                         : server.serve(echo),
+                                     wait_for_end_of_input());
     co_return first.index() == 0 ? std::get<0>(first) : std::get<1>(first);
 }
 
