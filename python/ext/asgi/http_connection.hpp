@@ -4,6 +4,7 @@
 #include "awaitable/direct_steps.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -26,8 +27,9 @@ struct LastHead {
     PyObject* path = nullptr;
     PyObject* raw_path = nullptr;
     PyObject* query = nullptr;
-    PyObject* headers = nullptr; ///< a list, which is copied
-    PyObject* scope = nullptr;   ///< without the headers; made when the head is repeated
+    PyObject* headers = nullptr;       ///< a list, which is copied
+    PyObject* scope = nullptr;         ///< without the headers; made when the head is repeated
+    std::array<PyObject*, 3> copied{}; ///< what `scope` has of `copied_keys`, or null; borrowed
     http::BodyFraming body;
     bool keep_alive = false;
     bool is_head = false;

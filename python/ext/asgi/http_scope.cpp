@@ -81,14 +81,39 @@ Ref list_of_fields(HttpServerObject* server, const http::Fields& fields,
     return list;
 }
 
-/// Replaces the dictionary under `key`, if there is one, by a copy: applications write into them.
-bool copy_inside(PyObject* scope, PyObject* key) noexcept {
-    PyObject* shared = PyDict_GetItemWithError(scope, key);
-    if (shared == nullptr || !PyDict_Check(shared)) {
-        return PyErr_Occurred() == nullptr;
+using Dictionaries = std::array<PyObject*, 3>;
+
+/// The keys of dictionaries of which each scope has copies: applications write into them.
+Dictionaries copied_keys(const ModuleState* state) noexcept {
+    return {state->name_asgi, state->name_extensions, state->name_state};
+}
+
+/// The values under those keys: null where that is no dictionary. False with an exception set.
+bool find_copied(const ModuleState* state, PyObject* scope, Dictionaries& found) noexcept {
+    const Dictionaries keys = copied_keys(state);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+        PyObject* value = PyDict_GetItemWithError(scope, keys[i]);
+        if (value == nullptr && PyErr_Occurred() != nullptr) {
+            return false;
+        }
+        found[i] = value != nullptr && PyDict_Check(value) ? value : nullptr;
     }
-    const Ref copy(PyDict_Copy(shared));
-    return copy && PyDict_SetItem(scope, key, copy.get()) == 0;
+    return true;
+}
+
+/// Puts copies of the dictionaries into a scope. False with an exception set.
+bool put_copies(const ModuleState* state, PyObject* scope, const Dictionaries& shared) noexcept {
+    const Dictionaries keys = copied_keys(state);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (shared[i] == nullptr) {
+            continue;
+        }
+        const Ref copy(PyDict_Copy(shared[i]));
+        if (!copy || PyDict_SetItem(scope, keys[i], copy.get()) != 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /// `path` behind the root path. Null with an exception set.
@@ -119,15 +144,14 @@ Ref scope_of_line(HttpConnectionObject* connection) noexcept {
                : Ref();
 }
 
-/// Gives a scope what belongs to it alone. Null with an exception set.
-Ref completed(HttpConnectionObject* connection, Ref scope) noexcept {
+/// Gives a scope what belongs to it alone: its headers, and copies of what all scopes have. Null
+/// with an exception set.
+Ref completed(HttpConnectionObject* connection, Ref scope, const Dictionaries& shared) noexcept {
     PyObject* last = connection->bytes->last.headers;
     const ModuleState* state = state_of(Py_TYPE(connection->server));
     const Ref headers(scope ? PyList_GetSlice(last, 0, PyList_GET_SIZE(last)) : nullptr);
     return headers && PyDict_SetItem(scope.get(), state->name_headers, headers.get()) == 0 &&
-                   copy_inside(scope.get(), state->name_asgi) &&
-                   copy_inside(scope.get(), state->name_extensions) &&
-                   copy_inside(scope.get(), state->name_state)
+                   put_copies(state, scope.get(), shared)
                ? std::move(scope)
                : Ref();
 }
@@ -181,7 +205,12 @@ Ref make_scope(HttpConnectionObject* connection, const http::RequestHead& head,
         return Ref();
     }
     last.keep_alive = head.keep_alive;
-    Ref scope = completed(connection, scope_of_line(connection));
+    Ref scope = scope_of_line(connection);
+    Dictionaries shared{};
+    if (scope && !find_copied(state, scope.get(), shared)) {
+        return Ref();
+    }
+    scope = completed(connection, std::move(scope), shared);
     if (head.minor_version == 0) {
         const Ref version(PyUnicode_FromString("1.0"));
         if (!scope || !version ||
@@ -203,9 +232,14 @@ Ref make_scope(HttpConnectionObject* connection, const http::RequestHead& head,
 Ref repeat_scope(HttpConnectionObject* connection) noexcept {
     LastHead& last = connection->bytes->last;
     if (last.scope == nullptr) {
-        last.scope = scope_of_line(connection).release();
+        Ref scope = scope_of_line(connection);
+        if (!scope ||
+            !find_copied(state_of(Py_TYPE(connection->server)), scope.get(), last.copied)) {
+            return Ref();
+        }
+        last.scope = scope.release();
     }
-    return last.scope != nullptr ? completed(connection, Ref(PyDict_Copy(last.scope))) : Ref();
+    return completed(connection, Ref(PyDict_Copy(last.scope)), last.copied);
 }
 
 } // namespace penstock::python

@@ -141,10 +141,11 @@ PyObject* send_start(HttpRequestObject* request, PyObject* message) {
     }
     const Ref status = Ref::borrow(PyDict_GetItemWithError(message, state->name_status));
     const Ref headers = Ref::borrow(PyDict_GetItemWithError(message, state->name_headers));
-    if (!status || PyErr_Occurred() != nullptr) {
-        if (PyErr_Occurred() == nullptr) {
-            PyErr_SetObject(PyExc_KeyError, state->name_status);
-        }
+    if ((!status || !headers) && PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    if (!status) {
+        PyErr_SetObject(PyExc_KeyError, state->name_status);
         return nullptr;
     }
     const long code = PyLong_AsLong(status.get());
@@ -178,7 +179,7 @@ PyObject* send_body(HttpRequestObject* request, PyObject* message) {
     }
     const Ref body = Ref::borrow(PyDict_GetItemWithError(message, state->name_body));
     const Ref flag = Ref::borrow(PyDict_GetItemWithError(message, state->name_more_body));
-    if (PyErr_Occurred() != nullptr) {
+    if ((!body || !flag) && PyErr_Occurred() != nullptr) {
         return nullptr;
     }
     const int more = flag ? PyObject_IsTrue(flag.get()) : 0;
