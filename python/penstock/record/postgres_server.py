@@ -40,6 +40,9 @@ CREATE TABLE IF NOT EXISTS {runs} (
 );
 """
 
+# Between two statements of a transaction, without a patience.
+_IDLE_S = 60.0
+
 # Signature, flags and the size of no extension; the number of fields that no row has (the manual,
 # page "COPY", section "Binary Format").
 _COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -107,11 +110,15 @@ class PostgresServer:
             return
         self.disconnect()
         psycopg = load_psycopg()
+        seconds = max(2, round(self._timeout))
         self._connection = psycopg.connect(
             self._dsn,
-            connect_timeout=max(2, round(self._timeout)),
-            # A server that has vanished is noticed, instead of being waited for.
+            connect_timeout=seconds,
+            # A server that has vanished is noticed, instead of being waited for; also one that
+            # has taken the question and owes the answer.
             tcp_user_timeout=round(1000 * self._timeout),
+            keepalives_idle=seconds,
+            keepalives_interval=max(1, seconds // 3),
             autocommit=True,
             application_name="penstock",
         )
@@ -129,6 +136,9 @@ class PostgresServer:
             # The server gives up before this side does, and leaves nothing that waits.
             most = max(1, round(900 * self._patience))
             self._connection.execute(f"SET statement_timeout = {most}")
+        # A server that was cut off within a transaction would keep its locks for hours.
+        idle = round(1000 * (_IDLE_S if self._patience is None else self._patience))
+        self._connection.execute(f"SET idle_in_transaction_session_timeout = {max(1, idle)}")
         if listed:
             names = ("parts", "batches", "runs")
             qualified = {name: self.qualified(f"penstock_{name}") for name in names}

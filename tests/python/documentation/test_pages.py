@@ -133,6 +133,7 @@ RUN_BY = {
     "nats": "record/test_documented_sinks.py",
     "netcdf": "record/test_exported_netcdf.py",
     "record": "documentation/test_record_page.py",
+    "security": "record/test_least_rights.py",
     "serial": "serial/test_documentation.py",
     "serial-reach": "serial/test_documentation.py",
     "sim": "sim/test_docs.py",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.python.integration.daemons import Daemon, free_port, program_or_skip
+from tests.python.integration.partition import Network
 
 __all__ = ["Mosquitto", "Subscriber", "mosquitto"]
 
@@ -22,26 +23,31 @@ __all__ = ["Mosquitto", "Subscriber", "mosquitto"]
 class Mosquitto(Daemon):
     """A broker; ``url`` is its address for a sink."""
 
-    def __init__(self, command: list[str], folder: Path, port: int) -> None:
+    def __init__(
+        self, command: list[str], folder: Path, port: int, where: Network | None = None
+    ) -> None:
         super().__init__(command, folder / "log", self._answers_connect)
         self.folder = folder
         self.port = port
+        self._host = "127.0.0.1" if where is None else where.address
+        self._beside = [] if where is None else where.command
 
     def url(self, prefix: str = "") -> str:
-        return f"mqtt://127.0.0.1:{self.port}{prefix and '/'}{prefix}"
+        return f"mqtt://{self._host}:{self.port}{prefix and '/'}{prefix}"
 
     def _answers_connect(self) -> bool:
-        with socket.create_connection(("127.0.0.1", self.port), 5):
+        with socket.create_connection((self._host, self.port), 5):
             return True
 
     @contextmanager
     def subscriber(self, topics: str = "#", *, lasting: bool = False) -> Iterator[Subscriber]:
         """A subscriber that is told of each message from now on.
 
-        A ``lasting`` one has a session that the broker keeps, as far as it keeps anything.
+        A ``lasting`` one has a session that the broker keeps, as far as it keeps anything. It is in
+        the broker's network, and not cut off with it.
         """
         program = program_or_skip("mosquitto_sub", "mosquitto-clients")
-        command = ["stdbuf", "-oL", program, "-p", str(self.port), "-q", "1", "-t", topics, "-d"]
+        command = [*self._beside, "stdbuf", "-oL", program, "-p", str(self.port), "-q", "1", "-t", topics, "-d"]
         # mosquitto 2.0.11 restores no session of MQTT 5.
         command += ["-V", "mqttv311", "-c", "-i", "reader"] if lasting else ["-V", "mqttv5"]
         process = subprocess.Popen(
@@ -111,19 +117,22 @@ class Subscriber:
 
 
 @contextmanager
-def mosquitto(*settings: str) -> Iterator[Mosquitto]:
-    """A broker with further lines of configuration, started."""
+def mosquitto(*settings: str, where: Network | None = None) -> Iterator[Mosquitto]:
+    """A broker with further lines of configuration, started; in a network of its own if given."""
     program = program_or_skip("mosquitto", "mosquitto")
     with tempfile.TemporaryDirectory(prefix="penstock-mosquitto-") as name:
         folder, port = Path(name), free_port()
         lines = [f"listener {port} 127.0.0.1", "log_type error", *settings]
+        if where is not None:
+            lines.append(f"listener {port} {where.address}")
         if not any(line.startswith("allow_anonymous") for line in settings):
             lines.append("allow_anonymous true")
         if os.geteuid() == 0:
             lines.append("user root")
         config = folder / "mosquitto.conf"
         config.write_text("\n".join(lines) + "\n")
-        broker = Mosquitto([program, "-c", str(config)], folder, port)
+        command = [] if where is None else where.command
+        broker = Mosquitto([*command, program, "-c", str(config)], folder, port, where)
         broker.start()
         try:
             yield broker

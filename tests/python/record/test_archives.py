@@ -194,6 +194,8 @@ def test_purging_keeps_what_the_recorder_asks_for(server: NatsServer, tmp_path: 
             server.start()
             await sink.write_batch(flow_batch(10, 30))
         assert (await archive_once(server, str(target), purge=True)).counts.missing == 0
+        # Of the schema there were two.
+        assert server.ask("STREAM.INFO.lab")["state"]["messages"] == 2
 
     target = tmp_path / "archive"
     asyncio.run(main())

@@ -152,7 +152,10 @@ async def test_what_a_stream_has_lost_is_sent_again(server: NatsServer, sink: An
     assert await anyio.to_thread.run_sync(flows, server) == [float(n) for n in range(60)]
 
 
-async def test_a_schema_is_in_the_stream_once_a_run(server: NatsServer, sink: Any) -> None:
+async def test_a_schema_is_before_the_rows_of_a_run_and_behind_them(
+    server: NatsServer, sink: Any
+) -> None:
+    """So a stream that removes what is old by its age has it as long as the rows."""
     async with sink() as opened:
         for first in range(0, 50, 10):
             await opened.write_batch(flow_batch(10, first))
@@ -161,9 +164,11 @@ async def test_a_schema_is_in_the_stream_once_a_run(server: NatsServer, sink: An
         server.ask("STREAM.MSG.GET.lab", {"seq": number})["message"]
         for number in range(1, server.ask("STREAM.INFO.lab")["state"]["last_seq"] + 1)
     ]
-    assert [".schema." in each["subject"] for each in stored] == [True, *[False] * 5]
+    expected = [True, *[False] * 5, True]
+    assert [".schema." in each["subject"] for each in stored] == expected
     of_schema = b"rate_hz"  # the recording's metadata
-    assert [of_schema in b64decode(each["data"]) for each in stored] == [True, *[False] * 5]
+    assert [of_schema in b64decode(each["data"]) for each in stored] == expected
+    assert stored[0]["data"] == stored[-1]["data"]
 
 
 async def test_a_schema_that_the_stream_has_lost_is_told_again(

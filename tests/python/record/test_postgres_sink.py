@@ -376,3 +376,17 @@ async def test_a_check_makes_no_table(server: PostgresServer, sink: Any) -> None
 async def test_a_table_without_a_name_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot be named"):
         PostgresSink("", table="")
+
+
+async def test_a_transaction_whose_client_has_vanished_keeps_no_locks(
+    server: PostgresServer,
+) -> None:
+    """The server does not hear of a client that is cut off."""
+    client = Connection(server.dsn(), "samples", 10.0, patience=2.0)
+    with pytest.raises(psycopg.OperationalError), client.transaction() as connection:
+        connection.execute("CREATE TABLE held (n int)")
+        number = connection.info.backend_pid
+        asked = f"SELECT 1 FROM pg_stat_activity WHERE pid = {number}"
+        await until(lambda: not query(server, asked))
+        connection.execute("SELECT 1")
+    client.disconnect()

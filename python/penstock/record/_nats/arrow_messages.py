@@ -3,10 +3,10 @@
 An Arrow IPC stream begins with its schema, some kilobytes, of which a batch of ten rows is a tenth.
 So a stream is cut behind it: the schema is a message of its own, named by its digest, and the rest
 of the stream names it in a header. Both put together are the stream again. A schema is told when
-its first rows come, again every hour, and again behind rows of 32 times its size: a stream which
-removes what is old by its age, its size or its number of messages has one of them still, unless
-it keeps less than that. *Rejected:* the schema in the first message of each device, which a reader
-that begins in the middle of a run does not find.
+its first rows come, again every hour, again behind rows of 32 times its size, and at the end of the
+run: a stream which removes what is old by its age, its size or its number of messages has one of
+them still, unless it keeps less than that. *Rejected:* the schema in the first message of each
+device, which a reader that begins in the middle of a run does not find.
 """
 
 from __future__ import annotations
@@ -96,6 +96,32 @@ class DeviceMessage:
         return f"{self.subject.rpartition('.')[0]}.{SCHEMA}{self.schema}"
 
 
+@dataclass(slots=True)
+class _Schema:
+    """What was told of a schema.
+
+    Attributes:
+        beginning: of the streams that have it.
+        times: how often it was told.
+        last: when last, by the monotonic clock.
+        bytes_since: of rows.
+    """
+
+    beginning: bytes
+    times: int = 0
+    last: float = 0.0
+    bytes_since: int = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is to be told before the next rows."""
+        return (
+            not self.times
+            or time.monotonic() - self.last > _TOLD_EVERY_S
+            or self.bytes_since > _TOLD_EVERY_SIZES * len(self.beginning)
+        )
+
+
 class ArrowMessages:
     """An :class:`~penstock.record._network.protocol.Encoder`: a payload is one message."""
 
@@ -107,14 +133,18 @@ class ArrowMessages:
         self._run = RowNumbers().run
         self._rows: dict[str, int] = {}
         self._parts: dict[str, int] = {}
-        # How often told, when last, and the bytes of rows since.
-        self._schemas: dict[str, tuple[int, float, int]] = {}
+        self._schemas: dict[str, _Schema] = {}
+        self._ends = False
         self._batches: list[SampleBatch] = []
 
     def add(self, batch: SampleBatch) -> None:
         if len(batch):
             self._batches.append(batch)
             self.size += len(batch) * 8 * len(batch.schema.names)
+
+    def end(self) -> None:
+        """Let each schema be told once more behind the rows that wait, the last of the run."""
+        self._ends = True
 
     def take(self) -> list[tuple[int, bytes]]:
         batches, self._batches, self.size = self._batches, [], 0
@@ -133,6 +163,8 @@ class ArrowMessages:
                 del batches[0]
             table = pyarrow.Table.from_batches(same).unify_dictionaries()
             found += self._messages(pyarrow, table)
+        if self._ends:
+            found += [self._told(name) for name, each in self._schemas.items() if each.bytes_since]
         return found
 
     def _messages(self, pyarrow: Any, table: Any) -> list[tuple[int, bytes]]:
@@ -166,18 +198,19 @@ class ArrowMessages:
         stream: bytes = sink.getvalue().to_pybytes()
         # The first message of a stream: four bytes of ones, its length, and so many bytes.
         end = 8 + int.from_bytes(stream[4:8], "little")
-        schema = sha256(stream[:end]).hexdigest()[:16]
-        run = f"{self._prefix}.{self._run}"
-        found = []
-        times, last, size = self._schemas.get(schema, (0, 0.0, 0))
-        is_old = time.monotonic() - last > _TOLD_EVERY_S or size > _TOLD_EVERY_SIZES * end
-        if not times or is_old:
-            times, last, size = times + 1, time.monotonic(), 0
-            beginning = stream[:end]
-            told = DeviceMessage(f"{run}.{SCHEMA}{schema}", self._run, "", times, 0, beginning)
-            found.append((0, told.stored()))
-        self._schemas[schema] = times, last, size + len(stream) - end
-        subject = f"{run}.{subject_token(device)}"
+        name = sha256(stream[:end]).hexdigest()[:16]
+        schema = self._schemas.setdefault(name, _Schema(stream[:end]))
+        found = [self._told(name)] if schema.is_due else []
+        schema.bytes_since += len(stream) - end
+        subject = f"{self._prefix}.{self._run}.{subject_token(device)}"
         data = stream[end:]
-        message = DeviceMessage(subject, self._run, device, part, row, data, schema)
+        message = DeviceMessage(subject, self._run, device, part, row, data, name)
         return [*found, (rows.num_rows, message.stored())]
+
+    def _told(self, name: str) -> tuple[int, bytes]:
+        """The message of a schema, which is told now."""
+        schema = self._schemas[name]
+        schema.times, schema.last, schema.bytes_since = schema.times + 1, time.monotonic(), 0
+        subject = f"{self._prefix}.{self._run}.{SCHEMA}{name}"
+        told = DeviceMessage(subject, self._run, "", schema.times, 0, schema.beginning)
+        return 0, told.stored()

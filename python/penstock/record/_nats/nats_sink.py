@@ -6,7 +6,9 @@ import os
 import re
 import ssl
 from base64 import b64decode
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from penstock._renamed import renamed
 from penstock.record._nats.arrow_messages import ArrowMessages, DeviceMessage
@@ -118,7 +120,7 @@ class NatsSink(NetworkSink):
             lag=lag,
             timeout=timeout,
         )
-        file = SpooledFile(
+        file = _SpooledMessages(
             ArrowMessages(address.name),
             transport,
             Path("samples.nats-spool" if spool is None else spool),
@@ -126,6 +128,26 @@ class NatsSink(NetworkSink):
             patience=close_timeout,
         )
         super().__init__(file, LossWindow(loss_interval, loss_rows))
+
+
+class _SpooledMessages(SpooledFile):
+    """A spool that tells the schemas of a run behind its rows."""
+
+    def __init__(
+        self,
+        encoder: ArrowMessages,
+        transport: NatsTransport,
+        folder: Path,
+        *,
+        most_bytes: int,
+        patience: float,
+    ) -> None:
+        super().__init__(encoder, transport, folder, most_bytes=most_bytes, patience=patience)
+        self._messages = encoder
+
+    def close(self, facts: Mapping[str, Any]) -> None:
+        self._messages.end()
+        super().close(facts)
 
 
 # Messages of a spool to a JetStream.

@@ -17,7 +17,7 @@ ARROW_COMPRESSIONS = ("zstd", "lz4", "none")
 
 _LARGEST_ROW_GROUP = 1_048_576
 _ROWS_OF_A_PIECE = 262_144
-_DELTA_CODED = ("t_utc", "t_mono_ns", "requested_at", "received_at")
+_DELTA_CODED = ("t_utc", "t_mono_ns", "requested_at", "received_at", "archive_row")
 
 
 class TableFormat(Protocol):

@@ -45,7 +45,7 @@ class ArchiverOptions:
     Attributes:
         run: when files are written and joined.
         purge: remove from the stream what is archived, except the last message of each device,
-            which its recorder asks for after a lost connection.
+            which its recorder asks for after a lost connection, and of each schema.
         lease: seconds until another member takes over from one that was killed; the first member
             of the group decides for all.
         idle: seconds without a message after which a run is no longer followed.
@@ -79,12 +79,17 @@ class ArchiverCounts:
 
 @dataclass(slots=True)
 class _Followed:
-    """A run that this member archives."""
+    """A run that this member archives.
+
+    Attributes:
+        purged: up to which place each subject was purged.
+    """
 
     archive: WaitingRun[Any]
     stop: asyncio.Event
     task: asyncio.Task[None] | None = None
     settled: bool = False
+    purged: dict[str, int] = field(default_factory=dict)
 
 
 class Archiver:
@@ -331,20 +336,23 @@ class Archiver:
                 if idle and not await reader.is_last(archive.position):
                     continue  # a busy server has answered before it could look
                 if archive.waiting and (idle or archive.due_in() <= 0):
-                    await self._write(connection, archive)
+                    await self._write(archive)
+                    await self._purge(connection, followed)
                     continue
                 if idle:
                     await self._tidy(archive, least=2)
+                    await self._purge(connection, followed)  # schemas come last
                     followed.settled = True
                     return
             if archive.waiting:
-                await self._write(connection, archive)
+                await self._write(archive)
+                await self._purge(connection, followed)
         except Fenced:
             self._told(f"the run {archive.run} has another archiver now")
         finally:
             reader.end()
 
-    async def _write(self, connection: NatsConnection, archive: WaitingRun[Any]) -> None:
+    async def _write(self, archive: WaitingRun[Any]) -> None:
         before = archive.manifest
         after = await self._patiently(archive.write)
         self.counts.rows += after.rows - before.rows
@@ -352,14 +360,21 @@ class Archiver:
         self.counts.refused += after.refused - before.refused
         self.counts.missing += _missing(after) - _missing(before)
         await self._tidy(archive)
-        if self._options.purge:
-            for subject, sequence in archive.archived_subjects(self._address.name).items():
-                # Up to the message, and without it.
-                asked = {"filter": subject, "seq": sequence}
-                what = f"STREAM.PURGE.{self._stream}"
-                answer = await ask(connection, self._options.timeout, what, asked)
-                if (error := answer.get("error")) is not None:
-                    raise Away(said(error))
+
+    async def _purge(self, connection: NatsConnection, followed: _Followed) -> None:
+        """Remove from the stream what is archived, where that is wanted."""
+        if not self._options.purge:
+            return
+        for subject, sequence in followed.archive.archived_subjects(self._address.name).items():
+            if followed.purged.get(subject) == sequence:
+                continue
+            # Up to the message, and without it.
+            asked = {"filter": subject, "seq": sequence}
+            what = f"STREAM.PURGE.{self._stream}"
+            answer = await ask(connection, self._options.timeout, what, asked)
+            if (error := answer.get("error")) is not None:
+                raise Away(said(error))
+            followed.purged[subject] = sequence
 
     async def _tidy(self, archive: WaitingRun[Any], least: int | None = None) -> None:
         while await self._patiently(archive.tidy, least):

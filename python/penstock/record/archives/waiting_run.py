@@ -54,6 +54,8 @@ class WaitingRun(ABC, Generic[Prepared]):
         self._bytes = 0
         self._since: float | None = None
         self._position = 0, ""
+        # The last message of each schema that came by, by its subject.
+        self._schemas: dict[str, int] = {}
         self._prepared: Prepared | None = None
 
     @abstractmethod
@@ -91,6 +93,7 @@ class WaitingRun(ABC, Generic[Prepared]):
     def start_over(self) -> None:
         """Expect the stream from its beginning."""
         self._position = 0, ""
+        self._schemas = {}
 
     def add(self, message: StreamMessage) -> None:
         """Let a message wait; one that is archived already is dropped.
@@ -100,6 +103,7 @@ class WaitingRun(ABC, Generic[Prepared]):
         assert self._prepared is None
         self._position = message.sequence, message.id
         if message.is_schema:
+            self._schemas[message.subject] = message.sequence
             return
         _, device, part = identity_of(message)
         if not part:
@@ -138,11 +142,15 @@ class WaitingRun(ABC, Generic[Prepared]):
         return max(0.0, self._since + self._options.part_duration - time.monotonic())
 
     def archived_subjects(self, prefix: str) -> dict[str, int]:
-        """Each subject, with the place of its last message that is archived."""
-        return {
+        """Each subject, with the place of its last message that is archived.
+
+        Of a schema, that of the last one that was read: nobody asks for an older one.
+        """
+        devices = {
             f"{prefix}.{self.run}.{device}": mark.sequence
             for device, mark in self.manifest.devices.items()
         }
+        return devices | self._schemas
 
     def _has_loaded(self, manifest: Manifest) -> None:
         self.manifest = manifest
