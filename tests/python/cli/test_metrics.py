@@ -92,25 +92,35 @@ def test_a_recording_has_no_metrics(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["record", "run.toml", "--metrics", "nowhere:x"]) == 2
 
 
-def begun(start: Any, simulator: Any, folder: Path) -> tuple[Any, str]:
-    """A recording with metrics, and the address of its page."""
+def begun(
+    start: Any, simulator: Any, folder: Path, command: tuple[object, ...]
+) -> tuple[Any, str]:
+    """A run with metrics, and the address of its page."""
     _, (port,) = simulator("A:500")
     (folder / "run.toml").write_text(
         '[record]\nrate_hz = 20\nout = "out"\nformats = ["csv"]\n[[device]]\nname = "fuel"\n'
         f'port = "{port}"\nbaudrate = 115200\ntimeout = 10\n'
     )
-    running = start("record", "run.toml", "--no-plot", "--metrics", "127.0.0.1:0")
+    running = start(*command, "--metrics", "127.0.0.1:0")
     place = running.wait_for(r"metrics on http://").split("metrics on ")[1].strip()
-    running.wait_for(r"[1-9][0-9]* samples")
     return running, place
 
 
+RECORD = ("record", "run.toml", "--no-plot")
+DASH = ("dash", "run.toml", "--port", 0)
+
+
 @pytest.mark.usefixtures("native_loop")
-def test_a_run_tells_its_values(start: Any, simulator: Any, tmp_path: Path) -> None:
-    running, place = begun(start, simulator, tmp_path)
-    with urllib.request.urlopen(place, timeout=30) as answer:
-        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-        found = samples(answer.read().decode())
+@pytest.mark.parametrize("command", [RECORD, DASH], ids=["record", "dash"])
+def test_a_run_tells_its_values(
+    start: Any, simulator: Any, tmp_path: Path, command: tuple[object, ...]
+) -> None:
+    running, place = begun(start, simulator, tmp_path, command)
+    found: dict[str, str] = {}
+    while found.get('penstock_samples_total device="fuel"', "0") == "0":
+        with urllib.request.urlopen(place, timeout=30) as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            found = samples(answer.read().decode())
     running.process.terminate()
     running.finish()
     assert found['penstock_device_up device="fuel"'] == "1.0"
@@ -124,7 +134,7 @@ def test_prometheus_scrapes_a_recording_and_a_server(
     start: Any, simulator: Any, tmp_path: Path
 ) -> None:
     endpoint = MetricsEndpoint("127.0.0.1:0", partial(metrics_page, SharedCounters()))
-    running, place = begun(start, simulator, tmp_path)
+    running, place = begun(start, simulator, tmp_path, RECORD)
     jobs = {
         job: urllib.parse.urlsplit(url).netloc
         for job, url in (("recorder", place), ("serve", endpoint.place))

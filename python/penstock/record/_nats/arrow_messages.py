@@ -168,32 +168,28 @@ class ArrowMessages:
         return found
 
     def _messages(self, pyarrow: Any, table: Any) -> list[tuple[int, bytes]]:
-        compute = pyarrow_module("pyarrow.compute")
-        devices = table["device"].cast(pyarrow.string())
         found: list[tuple[int, bytes]] = []
-        for device in compute.unique(devices).to_pylist():
-            rows = table.filter(compute.equal(devices, device))
+        for device, rows in _by_device(table):
             pieces = max(1, -(-rows.nbytes // _MOST_BYTES))
             step = -(-rows.num_rows // pieces)
             for start in range(0, rows.num_rows, step):
                 found += self._messages_of(pyarrow, device, rows.slice(start, step))
         return found
 
-    def _messages_of(self, pyarrow: Any, device: str, rows: Any) -> list[tuple[int, bytes]]:
+    def _messages_of(self, pyarrow: Any, device: str, batch: Any) -> list[tuple[int, bytes]]:
         """The message of some rows, behind that of its schema where it is to be told."""
         ipc = pyarrow_module("pyarrow.ipc")
         sink = pyarrow.BufferOutputStream()
-        [batch] = rows.combine_chunks().to_batches()
         # Compressed column by column: what is small becomes larger by that. Arrow's threads take
         # half as much time again, for a message of ten rows four times as much.
         options = ipc.IpcWriteOptions(
             compression="zstd" if batch.nbytes >= _COMPRESSED_BYTES else None, use_threads=False
         )
-        with ipc.new_stream(sink, rows.schema, options=options) as writer:
+        with ipc.new_stream(sink, batch.schema, options=options) as writer:
             writer.write_batch(batch)
         row = self._rows.get(device, 0)
         part = self._parts.get(device, 0) + 1
-        self._rows[device] = row + rows.num_rows
+        self._rows[device] = row + batch.num_rows
         self._parts[device] = part
         stream: bytes = sink.getvalue().to_pybytes()
         # The first message of a stream: four bytes of ones, its length, and so many bytes.
@@ -205,7 +201,7 @@ class ArrowMessages:
         subject = f"{self._prefix}.{self._run}.{subject_token(device)}"
         data = stream[end:]
         message = DeviceMessage(subject, self._run, device, part, row, data, name)
-        return [*found, (rows.num_rows, message.stored())]
+        return [*found, (batch.num_rows, message.stored())]
 
     def _told(self, name: str) -> tuple[int, bytes]:
         """The message of a schema, which is told now."""
@@ -214,3 +210,24 @@ class ArrowMessages:
         subject = f"{self._prefix}.{self._run}.{SCHEMA}{name}"
         told = DeviceMessage(subject, self._run, "", schema.times, 0, schema.beginning)
         return 0, told.stored()
+
+
+def _by_device(table: Any) -> list[tuple[str, Any]]:
+    """The rows of each device, in order, as a record batch.
+
+    They are put in order once: to select those of each device in turn costs as often as there are
+    devices.
+    """
+    compute = pyarrow_module("pyarrow.compute")
+    [rows] = table.combine_chunks().to_batches()
+    devices = rows["device"]
+    names = devices.dictionary.to_pylist()
+    counts = {each["values"]: each["counts"] for each in devices.indices.value_counts().to_pylist()}
+    if len(counts) > 1:
+        rows = rows.take(compute.sort_indices(devices.indices))  # stable
+    found = []
+    start = 0
+    for code in sorted(counts):
+        found.append((names[code], rows.slice(start, counts[code])))
+        start += counts[code]
+    return found

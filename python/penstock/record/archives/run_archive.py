@@ -272,5 +272,7 @@ def rows_of_message(message: StreamMessage) -> Any | None:
         return None
     if ROW_NUMBER in names:
         return table  # a field of the user's, which stays
-    numbers = pa.array(range(message.row, message.row + table.num_rows), pa.int64())
+    ones = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
+    # Not of a range of Python's, which takes as long as the rows themselves.
+    numbers = pyarrow_module("pyarrow.compute").cumulative_sum(ones, start=message.row - 1)
     return table.append_column(ROW_NUMBER, numbers)
