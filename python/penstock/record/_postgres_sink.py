@@ -128,9 +128,9 @@ class _SpooledTable(SpooledFile):
 # is left by closing the connection's socket, which ends that wait at once; what it makes of the
 # transaction is then unknown, and the next attempt finds out by its number in ``penstock_batches``.
 
-# Classes of SQLSTATE that time may mend: connection, rollback, resources, locks, an operator
-# (the manual, appendix "PostgreSQL Error Codes").
-_NOT_NOW = ("08", "40", "53", "55", "57", "58")
+# Classes of SQLSTATE that time may mend, and one code: connection, a transaction that has paused,
+# rollback, resources, locks, an operator (the manual, appendix "PostgreSQL Error Codes").
+_NOT_NOW = ("08", "25P03", "40", "53", "55", "57", "58")
 # FATAL without a code, while connecting: the same.
 _SOON = ("the database system is", "too many", "slots are reserved", "terminating connection")
 

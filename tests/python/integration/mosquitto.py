@@ -47,7 +47,19 @@ class Mosquitto(Daemon):
         the broker's network, and not cut off with it.
         """
         program = program_or_skip("mosquitto_sub", "mosquitto-clients")
-        command = [*self._beside, "stdbuf", "-oL", program, "-p", str(self.port), "-q", "1", "-t", topics, "-d"]
+        command = [
+            *self._beside,
+            "stdbuf",
+            "-oL",
+            program,
+            "-p",
+            str(self.port),
+            "-q",
+            "1",
+            "-t",
+            topics,
+            "-d",
+        ]
         # mosquitto 2.0.11 restores no session of MQTT 5.
         command += ["-V", "mqttv311", "-c", "-i", "reader"] if lasting else ["-V", "mqttv5"]
         process = subprocess.Popen(

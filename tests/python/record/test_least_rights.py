@@ -33,7 +33,9 @@ def anyio_backend() -> str:
 
 def rights(server: str) -> str:
     """What the page tells a server."""
-    [text] = [each.text for each in blocks(DOCS / "security.md") if each.mark == f"rights: {server}"]
+    [text] = [
+        each.text for each in blocks(DOCS / "security.md") if each.mark == f"rights: {server}"
+    ]
     return text
 
 

@@ -182,8 +182,10 @@ async def test_a_schema_that_the_stream_has_lost_is_told_again(
         await anyio.to_thread.run_sync(server.kill)
         await anyio.to_thread.run_sync(server.start)
         await opened.write_batch(flow_batch(10, 10))
-    subjects = server.ask("STREAM.INFO.lab", {"subjects_filter": ">"})["state"]["subjects"]
-    assert sum(count for name, count in subjects.items() if ".schema." in name) == 1
+        await opened.flush()
+        await until(lambda: not opened.rows_waiting)
+        subjects = server.ask("STREAM.INFO.lab", {"subjects_filter": ">"})["state"]["subjects"]
+        assert sum(count for name, count in subjects.items() if ".schema." in name) == 1
 
 
 async def test_a_spool_of_an_earlier_version_is_sent(server: NatsServer, tmp_path: Path) -> None:

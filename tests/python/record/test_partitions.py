@@ -33,8 +33,8 @@ from penstock.record.archives import (
     PostgresArchive,
     Store,
     archive_files,
-    s3_store,
     store_at,
+    stores,
 )
 from penstock.record.archives.waiting_run import RunOptions
 from tests.python.integration.daemons import PATIENT, until
@@ -172,8 +172,8 @@ async def test_an_archive_in_a_bucket_has_each_row_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("obstore")
-    monkeypatch.setattr(s3_store, "_CONNECT", timedelta(seconds=1))
-    monkeypatch.setattr(s3_store, "_TIMEOUT", timedelta(seconds=1))
+    monkeypatch.setattr(stores, "_CONNECT", timedelta(seconds=1))
+    monkeypatch.setattr(stores, "_TIMEOUT", timedelta(seconds=1))
     target = "s3://lab/archive"
     with network() as cable, nats_server() as server, s3_server(where=cable) as bucket:
         for name, value in bucket.environment.items():

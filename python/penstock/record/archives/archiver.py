@@ -366,7 +366,8 @@ class Archiver:
         if not self._options.purge:
             return
         for subject, sequence in followed.archive.archived_subjects(self._address.name).items():
-            if followed.purged.get(subject) == sequence:
+            # The server takes a place of 1 for no place, and would remove the message itself.
+            if sequence <= 1 or followed.purged.get(subject) == sequence:
                 continue
             # Up to the message, and without it.
             asked = {"filter": subject, "seq": sequence}
