@@ -67,7 +67,7 @@ class Failing:
 
     def __init__(self) -> None:
         self._repeated: dict[FailureCode, int] = {}
-        self.missed = 0
+        self.missed: int = 0
         """Slots that passed meanwhile."""
 
     def is_repeated(self, code: FailureCode) -> bool:
