@@ -13,8 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from penstock.cli._serve.access_log import access_text
-from penstock.cli._serve.logs import set_up_logs
+from penstock.cli._serve.logs import access_text, set_up_logs
 
 from .test_serve import folder, pytestmark, read_until, serving, wait_for  # noqa: F401
 
