@@ -36,7 +36,7 @@ private:
 ///     Result<Signal> stop = Signal::on({SIGINT, SIGTERM});
 ///     const Result<int> which = co_await stop->wait();
 ///
-/// From `on` until the object is destroyed, arrivals are queued in order, also between two waits.
+/// From `on` until the object is destroyed, arrivals are queued in order, even between two waits.
 /// The queue holds up to 65,536 (the capacity of a pipe). Further arrivals are lost. The kernel
 /// itself merges standard signals that are pending at the same time (signal(7)). The destructor
 /// restores the previous dispositions.

@@ -10,7 +10,7 @@ __all__ = ["wait_despite_cancellation"]
 
 
 async def wait_despite_cancellation(ended: Event) -> None:
-    """Wait until ``ended`` is set, also if the waiting task is cancelled again and again.
+    """Wait until ``ended`` is set, even if the waiting task is cancelled again and again.
 
     A shield keeps out the cancel scopes of AnyIO and trio. asyncio's ``Task.cancel`` ignores
     scopes, so its CancelledError is caught and the wait goes on. The caller raises the

@@ -244,7 +244,7 @@ def put_file(
         fill: writes the content.
         mode: permissions of a file that replaces none, less the umask; those of a file that is
             replaced are kept.
-        overwrite: replace a file that is there, also one that appears meanwhile.
+        overwrite: replace a file that is there, including one that appears meanwhile.
         sync: make the content durable before it gets its name. The name is durable after
             :func:`sync_folder`.
 

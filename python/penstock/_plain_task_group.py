@@ -16,11 +16,11 @@ __all__ = ["plain_task_group", "running"]
 async def plain_task_group() -> AsyncIterator[TaskGroup]:
     """Open a task group that wraps an exception only if there are several.
 
-    AnyIO's own group wraps every exception, also one of the block, so that a caller's ``except``
-    no longer matches it. A context manager that runs tasks beside its caller's block would change
-    what the block raises.
+    AnyIO's own group wraps every exception, including one of the block, so that a caller's
+    ``except`` no longer matches it. A context manager that runs tasks beside its caller's block
+    would change what the block raises.
 
-    The block ends its tasks itself, also after an exception: the group waits for them.
+    The block ends its tasks itself, even after an exception: the group waits for them.
 
     Raises:
         BaseExceptionGroup: of the block's exception and those of the tasks, if there are several.

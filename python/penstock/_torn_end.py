@@ -204,5 +204,5 @@ def _has_more_than(descriptor: int, start: int, stop: int, most: int) -> bool:
 def _read(descriptor: int, start: int, stop: int) -> bytes:
     piece = os.pread(descriptor, min(_PIECE, stop - start), start)
     if not piece:
-        raise OSError(errno.EIO, "the file has become shorter while it was read")
+        raise OSError(errno.EIO, "the file became shorter while it was read")
     return piece

@@ -54,7 +54,7 @@ class Worker(_BaseWorker):  # type: ignore[misc]
                 **self._options(),
             )
         except asgi.LifespanFailed as error:
-            self.log.error("The application has refused to start: %s", error)
+            self.log.error("The application refused to start: %s", error)
             sys.exit(Arbiter.WORKER_BOOT_ERROR)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, server.close)
@@ -64,7 +64,7 @@ class Worker(_BaseWorker):  # type: ignore[misc]
         try:
             await server.wait_closed()
         except asgi.LifespanFailed as error:
-            self.log.error("The application's shutdown has failed: %s", error)
+            self.log.error("The application's shutdown failed: %s", error)
         finally:
             ticking.cancel()
 

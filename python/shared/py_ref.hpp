@@ -83,7 +83,7 @@ inline Ref exception_of(PyObject* given) noexcept {
 /// StopIteration, which would look like a coroutine's return, becomes the cause of a RuntimeError.
 ///
 /// The only way to raise what a program has passed: PyErr_SetRaisedException, and with it
-/// `raise_exception`, trusts its argument. An object that is no exception ends the process.
+/// `raise_exception`, trusts its argument. An object that is not an exception ends the process.
 inline void raise_given(PyObject* given) noexcept {
     const Ref exception = exception_of(given);
     if (!exception) {

@@ -28,7 +28,7 @@ struct LogErrors {
     static std::string message(int value) {
         switch (static_cast<LogError>(value)) {
         case LogError::not_a_log:
-            return "the file is no append log; nothing was changed";
+            return "the file is not an append log; nothing was changed";
         case LogError::old_format:
             return "the log has format 1; copy it: penstock log salvage OLD --to NEW";
         case LogError::locked:

@@ -97,6 +97,14 @@ private:
     Span found_;
 };
 
+/// One copy: clones the blocks if the file system can, else lets the kernel copy, else copies
+/// through a buffer. Each way is left for good when the kernel refuses it.
+///
+/// Refers to both files, which the caller keeps open; nobody else may write the target meanwhile.
+/// After an error or a cancellation the target has a part of the data; `replace_file` removes it.
+///
+/// Cost: one call for a clone; else a call for each 64 MiB, between which a cancellation takes
+/// effect; through the buffer, two calls for each 256 KiB. Holes are skipped, and stay holes.
 class Copying {
 public:
     Copying(File& from, File& to, const Status& source) noexcept

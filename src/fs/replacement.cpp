@@ -22,7 +22,7 @@ namespace penstock::fs::detail {
 
 namespace {
 
-/// Resolves a symbolic link, also through further links. The target need not exist. A path that is
+/// Resolves a symbolic link, even through further links. The target need not exist. A path that is
 /// not a link resolves to itself.
 class ResolveLinkOperation final
     : public penstock::detail::FileSystemOperation<ResolveLinkOperation, std::string> {
@@ -163,7 +163,7 @@ Task<Result<>> write_new_file(const std::string& path, const Target& target, Rep
             co_return synced;
         }
     }
-    // On the engine, also in a cancelled task: close may write back.
+    // On the engine, even in a cancelled task: close may write back.
     co_return co_await file->close();
 }
 

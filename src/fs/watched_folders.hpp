@@ -40,6 +40,15 @@ private:
 
 /// The watched folders, and what their events mean. Its methods do not wait for events. `begin`
 /// and `take` wait for a disk if folders are read, which `needs_lookups` tells.
+///
+/// Owns the inotify descriptor, and with it one watch for each folder. The kernel names folders by
+/// the number of their watch, so `paths_` must say what each is called now: a move is noted when it
+/// leaves, and dropped unless its arrival follows. A folder is watched before it is listed, so what
+/// is created in between is reported twice and never missed; `scanned_` takes the second report
+/// back. After an overflow of the kernel's queue everything is watched anew.
+///
+/// Thread safety: one call at a time, on any thread. Cost: memory for each folder below a recursive
+/// root. A new folder takes the time to list it, a moved one a look at all watched folders.
 class WatchedFolders {
 public:
     explicit WatchedFolders(bool recursive) noexcept : recursive_(recursive) {}

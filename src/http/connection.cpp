@@ -196,8 +196,8 @@ Task<Result<>> Connection::run() {
     }
 }
 
-/// Whether what is no head of HTTP/1.1 is the preface of HTTP/2, or its begin (RFC 9113, section
-/// 3.4). It is looked at only here, so that HTTP/1.1 does not pay for it.
+/// Whether what is not a head of HTTP/1.1 is the preface of HTTP/2, or its beginning (RFC 9113,
+/// section 3.4). It is looked at only here, so that HTTP/1.1 does not pay for it.
 bool Connection::begins_http2() const noexcept {
     if (!server_.options.http2 || requests_ > 0) {
         return false;

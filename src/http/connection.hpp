@@ -39,6 +39,16 @@ namespace penstock::http::detail {
 
 /// One connection of a server. Of HTTP/1.1: reads requests, calls their handlers one after the
 /// other, and writes the responses in that order.
+///
+/// Owns the stream and all buffers, until an upgrade takes the stream. It lives in the frame of the
+/// task that serves it, and must not outlive the server's state. Only that task calls `serve`; the
+/// handler's tasks may send and receive, one in each direction at a time.
+///
+/// Invalidated by: what a handler has received (`receive_body`), by the next receive; the head and
+/// its views, by the end of the request. Until then the head is in `head_text_`, whatever the input
+/// does. A connection that waits for a request keeps at most 16 KiB of each of its texts.
+///
+/// Thread safety: only on the thread of its loop.
 class Connection final : public ServerExchange,
                          public penstock::detail::AcceptLoop::Endable,
                          public io::ListHook<Connection> {
@@ -151,7 +161,7 @@ private:
 
     // Input: a chunk, of which `rest_` is not used yet.
     Chunk chunk_;
-    std::unique_ptr<std::byte[]> room_; ///< instead of a chunk, if the stream is no socket
+    std::unique_ptr<std::byte[]> room_; ///< instead of a chunk, if the stream is not a socket
     std::string_view received_;
     std::string_view rest_;
 

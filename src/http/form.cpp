@@ -79,8 +79,8 @@ Task<Result<std::optional<MultipartForm::Part>>> MultipartForm::next() {
     co_return Part(*this, ++number_);
 }
 
-/// To the next event: the begin of a part, some content, or the end of a part. False at the end of
-/// the form.
+/// To the next event: the beginning of a part, some content, or the end of a part. False at the end
+/// of the form.
 Task<Result<bool>> MultipartForm::advance() {
     using Kind = codec::http::MultipartDecoder::Event::Kind;
     while (!error_ && place_ != Place::ended) {

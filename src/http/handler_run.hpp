@@ -27,7 +27,7 @@ class HandlerRun final : public penstock::detail::JoinBase,
                          private penstock::detail::HangUpHook,
                          private io::Timer {
 public:
-    /// `transport` may be null: then nothing is noticed. A `half_closed` of 0 is no limit.
+    /// `transport` may be null: then nothing is noticed. A `half_closed` of 0 means no limit.
     HandlerRun(Request& request, net::StreamSocket* transport, WhenClientGoes when_client_goes,
                std::chrono::milliseconds half_closed, Task<Result<>>&& task) noexcept
         : JoinBase(&ended), HangUpHook(&hung_up), Timer(&waited), request_(request),

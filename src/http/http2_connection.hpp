@@ -37,7 +37,7 @@ struct ServerState;  // NOLINT(cppcoreguidelines-virtual-class-destructor): it i
 /// stream: resets end streams, and not the work that was begun for them (CVE-2023-44487).
 class Http2Connection {
 public:
-    /// The preface, or the begin of it, is what the connection has received and not used.
+    /// The preface, or the beginning of it, is what the connection has received and not used.
     explicit Http2Connection(Connection& carrier);
     ~Http2Connection();
     Http2Connection(const Http2Connection&) = delete;
@@ -84,7 +84,7 @@ private:
     codec::http2::ServerSession session_;
     std::uint32_t most_streams_;
     Scope* scope_ = nullptr; ///< while it serves
-    Canceller services_;     ///< of the tasks that are no handlers
+    Canceller services_;     ///< of the tasks that are not handlers
     sync::Event work_;       ///< something may have to be written
     codec::ByteBuffer output_;
     std::size_t sent_ = 0;      ///< of `output_`

@@ -24,6 +24,16 @@ class Http2Connection;
 
 /// A request of HTTP/2 and its response. It outlives its stream if the client resets that while the
 /// handler runs.
+///
+/// The connection owns it, and uses it for one stream after the other: `begin`, then the handler,
+/// then `complete` or `finish`, then `end`. `http2_stream` is null after `lose_stream`, whatever
+/// was suspended meanwhile, so each function reads it again after a wait; then receives and writes
+/// fail.
+///
+/// Invalidated by: a part of the body, by the next receive, which also opens the client's window by
+/// what was given before; the head's views and the trailers, by `end`.
+///
+/// Thread safety: only on the thread of its loop. One task receives and one sends at a time.
 class Http2Exchange final : public ServerExchange {
 public:
     Http2Exchange(Http2Connection& connection, ServerState& server) noexcept

@@ -19,7 +19,7 @@ void Response::require_not_started() const {
 void Response::status(Status status) {
     if (code(status) < 200 || code(status) > 999) {
         throw std::invalid_argument("http::Response: " + std::to_string(code(status)) +
-                                    " is no final status; use one from 200 to 999");
+                                    " is not a final status; use one from 200 to 999");
     }
     require_not_started();
     head_.status = status;

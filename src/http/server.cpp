@@ -70,7 +70,7 @@ std::string ServerFailure::to_string() const {
     } catch (const std::exception& thrown) {
         return text + thrown.what();
     } catch (...) {
-        return text + "an exception that is no std::exception";
+        return text + "an exception that is not a std::exception";
     }
 }
 
@@ -148,7 +148,7 @@ void Server::begin_stop(std::chrono::nanoseconds grace) noexcept {
 }
 
 void Server::report_handshake(std::error_code error) const noexcept {
-    if (error != std::errc::operation_canceled) { // by the end of the server, which is no news
+    if (error != std::errc::operation_canceled) { // by the end of the server, which is not news
         state_->report({.error = error, .level = ServerFailure::Level::notice});
     }
 }

@@ -11,7 +11,14 @@
 
 namespace penstock::process {
 
-/// The file actions and attributes of posix_spawn(3). Its functions return an errno.
+/// The file actions and attributes of posix_spawn(3).
+///
+/// The first error of any function is kept, and `run` returns it instead of starting a program, so
+/// the calls between need no checks. Actions happen in the child, in the order in which they were
+/// added; the descriptors that they name must stay open until `run` has returned.
+///
+/// `run` is called once. It returns when the program runs, or the error of the child's step that
+/// has failed (posix_spawn of glibc waits for exec). It blocks for that long.
 class SpawnPlan {
 public:
     SpawnPlan() noexcept {

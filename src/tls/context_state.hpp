@@ -34,6 +34,17 @@ using OwnedSession = std::unique_ptr<SSL_SESSION, Freed<SSL_SESSION_free>>;
 [[nodiscard]] std::error_code take_openssl_error() noexcept;
 
 /// What all connections of a context share.
+///
+/// Owned by the contexts and by each connection that it began with, so a reload, which makes
+/// another one, changes nothing for those. The members that are public are set before the first
+/// connection, and only read from then on.
+///
+/// Thread safety: connections of several threads may use it. The kept sessions are guarded by a
+/// mutex, which is held for a look-up only. `select` is called on the connection's thread, without
+/// the mutex.
+///
+/// Cost: a kept session is found, added and dropped in constant time; the one that was kept the
+/// longest goes first.
 class ContextState {
 public:
     ContextState(OwnedContext context, bool verify, std::size_t sessions);

@@ -116,7 +116,7 @@ Bytes Connection::put_header_before(Opcode opcode, Bytes payload) noexcept {
 void Connection::deliver(std::span<std::byte> payload) noexcept {
     const std::span<std::byte> input =
         chunk.data() != nullptr ? std::span(chunk.data(), chunk.size()) : std::span(bytes);
-    const std::less<const std::byte*> before; // a total order, also of unrelated pointers
+    const std::less<const std::byte*> before; // a total order, even of unrelated pointers
     const bool inside = !before(payload.data(), input.data()) &&
                         before(payload.data(), input.data() + input.size());
     delivered = inside ? payload.data() : nullptr;

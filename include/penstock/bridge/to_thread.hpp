@@ -16,6 +16,13 @@
 namespace penstock {
 
 /// The operation of `to_thread`.
+///
+/// It is in the frame of the awaiting task, which waits for the call in any case: a worker that has
+/// begun uses the function and the outcome in this object. So a cancellation takes effect only if
+/// it withdraws the job before a worker has it; exactly one of both resumes the task.
+///
+/// Thread safety: the function runs on a worker; everything else happens on the loop's thread,
+/// which sees what the worker has written when the task resumes.
 template <typename Function>
 class [[nodiscard]] ToThreadOperation final : public OperationBase, private detail::WorkerJob {
     using Value = std::invoke_result_t<Function&>;

@@ -97,7 +97,7 @@ private:
     std::shared_ptr<State> state_;
 };
 
-/// The records of a log, also beside a writer in any process, up to its last complete one. The
+/// The records of a log, even beside a writer in any process, up to its last complete one. The
 /// records before a damage come, and then `LogError::damaged` if records of a later commit follow.
 /// The file is read on worker threads, in pieces.
 [[nodiscard]] AsyncGenerator<Result<std::vector<std::byte>>> read_log(std::string path);

@@ -27,7 +27,7 @@ namespace penstock::fs {
 /// Cancellation: a cancelled operation ends when the kernel has released its buffer, with
 /// `operation_canceled`, or with its own result if that came first.
 ///
-/// Lifetime: the file stays open until its operations have ended, also if this object is closed,
+/// Lifetime: the file stays open until its operations have ended, even if this object is closed,
 /// assigned to or destroyed before. Otherwise the number could become another file's while the
 /// kernel uses it.
 ///

@@ -12,13 +12,13 @@ namespace penstock::http {
 enum class ClientProtocol : std::uint8_t {
     negotiate, ///< HTTP/2 where a server of https offers it (ALPN), HTTP/1.1 otherwise
     http_1_1,  ///< only HTTP/1.1
-    /// HTTP/2 at once, also without encryption (RFC 9113, section 3.3). With libcurl before 8.1,
+    /// HTTP/2 at once, even without encryption (RFC 9113, section 3.3). With libcurl before 8.1,
     /// each request has a connection of its own.
     http_2_unasked,
 };
 
-/// How long the parts of a request may take. 0 is no limit. A request that takes longer fails with
-/// `ClientError::timed_out`.
+/// How long the parts of a request may take. 0 means no limit. A request that takes longer fails
+/// with `ClientError::timed_out`.
 struct ClientTimeouts {
     /// To resolve the name, to connect, and for the handshakes of TLS and of proxies.
     std::chrono::milliseconds connect{30'000};
@@ -78,7 +78,8 @@ using Credentials = std::variant<std::monostate, BasicCredentials, BearerToken>;
 /// The settings of a `Client`.
 struct ClientOptions {
     ClientProtocol protocol = ClientProtocol::negotiate;
-    /// The most connections to one host and port, and in all. Further requests wait. 0 is no limit.
+    /// The most connections to one host and port, and in all. Further requests wait. 0 means no
+    /// limit.
     std::size_t connections_per_host = 16;
     std::size_t connections = 256;
     /// How many idle connections are kept for later requests, and for how long.

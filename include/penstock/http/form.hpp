@@ -50,7 +50,7 @@ public:
     class Part {
     public:
         [[nodiscard]] std::string_view name() const noexcept { return fields().name; }
-        /// As the client has sent it. Nothing for a part that is no file.
+        /// As the client has sent it. Nothing for a part that is not a file.
         [[nodiscard]] std::optional<std::string_view> file_name() const noexcept {
             return fields().file_name;
         }

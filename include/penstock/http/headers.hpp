@@ -26,10 +26,10 @@ using Fields = codec::http::Fields;
 ///     headers.add("Set-Cookie", "a=1");
 ///     headers.add("Set-Cookie", "b=2");
 ///
-/// Functions that add a field throw `std::invalid_argument` for a name that is no token, or a value
-/// with a control character other than a tab. A value from outside can therefore not begin another
-/// field. They throw `std::length_error` beyond 4 GiB, and `std::bad_alloc`. Nothing is changed
-/// then. White space around a value is dropped.
+/// Functions that add a field throw `std::invalid_argument` for a name that is not a token, or a
+/// value with a control character other than a tab. A value from outside can therefore not begin
+/// another field. They throw `std::length_error` beyond 4 GiB, and `std::bad_alloc`. Nothing is
+/// changed then. White space around a value is dropped.
 ///
 /// Thread safety: that of a standard container.
 class Headers {

@@ -29,7 +29,7 @@ struct ServerLimits {
     std::uint32_t maximum_backlog = 131'072;
 };
 
-/// How long a server waits for its peer. 0 is no limit.
+/// How long a server waits for its peer. 0 means no limit.
 struct ServerTimeouts {
     static constexpr std::chrono::milliseconds none{0};
 

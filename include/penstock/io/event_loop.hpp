@@ -54,7 +54,7 @@ public:
     int block(std::int64_t timeout_ns) noexcept;
 
     /// Makes timers use `clock(context)`, in nanoseconds, instead of `monotonic_now`; null restores
-    /// that. The clock may interrupt the loop, also during `prepare`.
+    /// that. The clock may interrupt the loop, even during `prepare`.
     using Clock = MonotonicTime (*)(void* context);
     void use_clock(Clock clock, void* context) noexcept {
         clock_ = clock;

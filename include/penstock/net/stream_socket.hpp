@@ -66,7 +66,7 @@ public:
 
     /// Limits how long operations wait to write: they fail with `timed_out` when the peer has made
     /// no progress for that long. A part may have been sent, as after another failure. Holds for
-    /// all that is sent from the next wait on, also through a `tls::Stream` over this stream, until
+    /// all that is sent from the next wait on, even through a `tls::Stream` over this stream, until
     /// the next call. A new stream has no limit; `http::Server` and WebSockets set one. Without
     /// effect on a closed stream.
     void limit_writes(const WriteLimit& limit = {}) noexcept;

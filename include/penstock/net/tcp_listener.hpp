@@ -43,8 +43,8 @@ public:
     /// (sd_listen_fds(3): descriptors from 3 on, as many as LISTEN_FDS says). Makes it
     /// non-blocking, for every user of the open file description, and turns `no_delay` on for what
     /// it accepts. Child processes do not inherit it (close-on-exec), unless it is a standard
-    /// stream. Errors: `bad_file_descriptor`, `not_a_socket`, `wrong_protocol_type` if it is no TCP
-    /// socket, and `invalid_argument` if it does not listen. The descriptor is closed after an
+    /// stream. Errors: `bad_file_descriptor`, `not_a_socket`, `wrong_protocol_type` if it is not a
+    /// TCP socket, and `invalid_argument` if it does not listen. The descriptor is closed after an
     /// error.
     [[nodiscard]] static Result<TcpListener> adopt(OwnedDescriptor socket);
 

@@ -29,7 +29,7 @@ public:
     /// Takes ownership of a connected TCP socket that another library or process has opened. Makes
     /// it non-blocking, for every user of the open file description, and turns `no_delay` on. Child
     /// processes do not inherit it (close-on-exec), unless it is a standard stream. Errors:
-    /// `bad_file_descriptor`, `not_a_socket`, `wrong_protocol_type` if it is no TCP socket, and
+    /// `bad_file_descriptor`, `not_a_socket`, `wrong_protocol_type` if it is not a TCP socket, and
     /// `not_connected`. The descriptor is closed after an error.
     [[nodiscard]] static Result<TcpStream> adopt(OwnedDescriptor socket);
 

@@ -19,7 +19,7 @@ namespace penstock::net {
 /// free, which may be a megabyte, and a receiver acknowledges in steps of 64 to 128 KiB. A healthy
 /// client at 3 kB/s acknowledges nothing for 43 s, and its server hears of room after minutes.
 struct WriteLimit {
-    /// How long a write waits without progress. 0 is no limit, and so is more than 24 days.
+    /// How long a write waits without progress. 0 means no limit, and so does more than 24 days.
     std::chrono::milliseconds time{30'000};
     /// The least bytes a second. 0: any progress renews `time`.
     std::uint32_t rate = 2048;

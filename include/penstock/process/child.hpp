@@ -20,8 +20,8 @@ namespace penstock::process {
 /// reach an unrelated process that reuses the number, and no SIGCHLD handler is needed.
 ///
 /// Destroying the object leaves a running process running, unless `Command::kill_on_close` was set.
-/// A process that has ended without being waited for is reaped then. One that ends later, also one
-/// that the destructor has killed, stays a zombie until the program next starts a process or
+/// A process that has ended without being waited for is reaped then. One that ends later, including
+/// one that the destructor has killed, stays a zombie until the program next starts a process or
 /// destroys such an object.
 ///
 /// Thread safety: belongs to the thread of the loop on which it is first waited for.

@@ -103,7 +103,7 @@ public:
     /// The task has a copy of this object, which may end or change after the call.
     ///
     /// Overrides `input`, `output`, `error` and `terminal`. A process that does not read all of its
-    /// input is no error. An exit code other than 0 is no error either: look at `status`.
+    /// input is not an error. An exit code other than 0 is not an error either: look at `status`.
     ///
     /// Errors: those of `spawn`, of the pipes, and `message_size` beyond `limit`. After an error or
     /// a cancellation the process has been killed and reaped.

@@ -64,7 +64,7 @@ public:
     }
 
 private:
-    /// Clears the buffer when the write has ended, also when it is destroyed while it waits.
+    /// Clears the buffer when the write has ended, even when it is destroyed while it waits.
     class Taken {
     public:
         explicit Taken(std::vector<std::byte>& buffer) noexcept : buffer_(buffer) {}

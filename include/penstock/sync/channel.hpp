@@ -64,8 +64,8 @@ public:
     /// `operation_canceled`.
     [[nodiscard]] Receive receive() noexcept { return Receive(*this); }
 
-    /// Sends without waiting. Any thread may call this, also one without a loop. Returns false and
-    /// leaves `value` unchanged if the channel is full or closed. Otherwise moves from `value`.
+    /// Sends without waiting. Any thread may call this, including one without a loop. Returns false
+    /// and leaves `value` unchanged if the channel is full or closed. Otherwise moves from `value`.
     [[nodiscard]] bool try_send(T& value) noexcept {
         detail::Waiter::WakeList wake_list;
         const std::lock_guard guard(lock_);

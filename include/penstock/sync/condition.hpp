@@ -24,7 +24,7 @@ public:
     Condition& operator=(const Condition&) = delete;
 
     /// Waits for a notification. `guard` must hold a mutex. It holds the mutex again when this
-    /// returns, also with `operation_canceled`: cancellation does not reach the locking, because
+    /// returns, even with `operation_canceled`: cancellation does not reach the locking, because
     /// the caller's next line may rely on it. A task that was notified before it was cancelled gets
     /// success.
     [[nodiscard]] Task<Result<>> wait(Mutex::Guard& guard);

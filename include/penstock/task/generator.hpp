@@ -23,7 +23,7 @@ namespace penstock {
 ///     }
 ///     for (int i : countdown(3)) { ... }
 ///
-/// The body runs while the range is iterated, and is destroyed with the generator, also in its
+/// The body runs while the range is iterated, and is destroyed with the generator, even in its
 /// middle. Items are references into the coroutine, valid until the next step. A body that has to
 /// wait is an `AsyncGenerator`.
 ///

@@ -76,7 +76,7 @@ public:
 ///
 /// Lazy: the coroutine starts when it is awaited, run by a loop, or passed to a `Scope` or
 /// combinator. It then runs to its end. A task that is dropped before that never runs. Awaiting
-/// neither allocates nor grows the stack, also if many tasks in a row end without suspending.
+/// neither allocates nor grows the stack, even if many tasks in a row end without suspending.
 ///
 /// Lifetime: references passed to the coroutine must stay valid until it has ended. `co_await
 /// task(argument)` guarantees that. A lambda with captures must outlive the task that it returns.

@@ -27,7 +27,7 @@ template <typename S> Task<Result<AnyStream>> encrypted(Task<Result<Stream<S>>> 
 } // namespace detail
 
 /// Encrypts a client's connections with `Stream::connect`: `ws::ConnectOptions::encrypt`. A stream
-/// that is no TCP connection is a tunnel through an encrypted one.
+/// that is not a TCP connection is a tunnel through an encrypted one.
 [[nodiscard]] inline std::function<Task<Result<AnyStream>>(AnyStream, std::string)>
 client_encryption(Context context) {
     return [context = std::move(context)](AnyStream stream, std::string server_name) {

@@ -15,7 +15,7 @@ enum class Error {
     protocol_violation,   ///< the peer broke RFC 6455; close code 1002 was sent
     invalid_payload,      ///< a text is not UTF-8, or compressed data is invalid; 1007 was sent
     message_too_big,      ///< a message is beyond the limit; close code 1009 was sent
-    invalid_http,         ///< the head of the handshake is no HTTP/1.1, or beyond the limits
+    invalid_http,         ///< the head of the handshake is not HTTP/1.1, or beyond the limits
     unexpected_extension, ///< the server uses an extension that was not offered
     refused,              ///< `AcceptOptions::check` has refused the request
     proxy_refused,        ///< the proxy makes no tunnel: its status is not 2xx

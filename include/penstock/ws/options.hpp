@@ -16,7 +16,7 @@
 
 namespace penstock::ws {
 
-/// What both ends of a connection limit. A time of 0 is no limit.
+/// What both ends of a connection limit. A time of 0 means no limit.
 struct Limits {
     /// No limit of a size.
     static constexpr std::uint64_t none = ~std::uint64_t{0} >> 1;
@@ -37,7 +37,7 @@ struct Limits {
     /// If nothing arrives for this long after that ping, the receive fails with `timed_out`, and
     /// the peer gets close code 1011.
     std::chrono::milliseconds ping_timeout{20'000};
-    /// A `receive` that waits for longer than this ends the connection, also of a peer that answers
+    /// A `receive` that waits for longer than this ends the connection, even of a peer that answers
     /// pings: it fails with `timed_out`, and the peer gets close code 1001. The time begins with
     /// the first wait after a whole message, or after a part that `receive_part` has returned. What
     /// is sent does not count, so a peer that only listens is idle. 0 turns this off.

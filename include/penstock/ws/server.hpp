@@ -35,7 +35,7 @@ struct ServerOptions {
     std::size_t maximum_connections = 1'000'000;
     /// Gets the error of each connection that failed: its handshake, or its handler. Also, at most
     /// once a second, the reason why none can be accepted: no descriptors or no memory. The end of
-    /// a connection by its peer is no error, whether it closes, resets or disappears. Null:
+    /// a connection by its peer is not an error, whether it closes, resets or disappears. Null:
     /// dropped. It must not throw.
     std::function<void(std::error_code)> on_error{};
     /// Gets each exception of a handler, or of `encrypt`, which ends its connection alone. Null:

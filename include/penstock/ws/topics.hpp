@@ -80,7 +80,7 @@ public:
     Topics(const Topics&) = delete;
     Topics& operator=(const Topics&) = delete;
 
-    /// Gives the message to all subscribers of the topic, also to the one whose handler publishes.
+    /// Gives the message to all subscribers of the topic, even to the one whose handler publishes.
     /// Sends nothing by itself and waits for nothing: a subscriber sends what waits for it, in the
     /// order in which it was published. Returns how many have taken it. Throws `std::bad_alloc`.
     std::size_t publish(std::string_view topic, const SharedMessage& message);

@@ -26,7 +26,7 @@ namespace penstock::ws {
 /// than the end of the connection, or threw an exception. `http::Server::stop` sends each client a
 /// close frame with code 1001, which the handler sees as `Error::closed`.
 ///
-/// Errors, also those of the handshake, and exceptions are passed to
+/// Errors, including those of the handshake, and exceptions are passed to
 /// `http::ServerOptions::on_failure`.
 ///
 /// Cancellation: cancels the handler, and closes the connection without a close frame.

@@ -110,7 +110,7 @@ public:
 
     /// Makes a client's opening handshake over a connected stream. `host` is the Host field: the
     /// server's name, with the port unless that is the default one. `target` is path and query,
-    /// such as "/chat?room=1". Any status but 101, also a redirect, is
+    /// such as "/chat?room=1". Any status but 101, including a redirect, is
     /// `HandshakeError::unexpected_status`; `ConnectOptions::on_refusal` gets the response.
     ///
     /// Errors: those of `accept`, and `Error::unexpected_extension`.
@@ -378,7 +378,7 @@ private:
         }
     }
 
-    /// 0 is no limit.
+    /// 0 means no limit.
     [[nodiscard]] std::chrono::milliseconds patience() noexcept {
         Connection& connection = *connection_;
         const Limits& limits = connection.limits;

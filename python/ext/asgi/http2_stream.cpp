@@ -96,7 +96,7 @@ bool is_printable(std::string_view text) noexcept {
     return std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-/// Why a head is no request that can be served, or null.
+/// Why a head is not a request that can be served, or null.
 const char* fault_of(const StreamHead& head) noexcept {
     if (head.method == "CONNECT" && head.protocol != "websocket") {
         return "CONNECT is not supported.";

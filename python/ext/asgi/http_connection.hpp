@@ -81,7 +81,7 @@ struct HttpConnectionObject {
     bool reading_paused;
     bool writing_paused;
     bool multiplexed;  ///< it speaks HTTP/2
-    bool may_be_http2; ///< nothing has arrived that is no preface of HTTP/2
+    bool may_be_http2; ///< nothing has arrived that is not a preface of HTTP/2
 };
 
 inline HttpConnectionObject* http_of(PyObject* object) noexcept {

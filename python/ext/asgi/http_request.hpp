@@ -74,6 +74,15 @@ struct RequestBody {
 /// A request, its response, and the coroutine of its task: it calls the application and drives what
 /// that returns. When the application has ended, it ends the response, so a task's result is always
 /// None, and nothing has to look at it.
+///
+/// Its task owns it, and it owns its task while that is suspended (the loop has only a weak
+/// reference); the cycle ends when the application does. It owns its connection. `stream` is null
+/// when the stream is gone.
+///
+/// Any step of the application may receive, send, close the connection or cancel the task. So a
+/// function that has stepped it reads all members again, and owns what it goes on to use.
+///
+/// Thread safety: only with the GIL, on the thread of its loop.
 struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
     PyObject ob_base;
     HttpConnectionObject* connection; ///< owned

@@ -37,7 +37,7 @@ bool is_plain(std::string_view path) noexcept {
     return true;
 }
 
-/// The decoded path, with U+FFFD for what is no UTF-8.
+/// The decoded path, with U+FFFD for what is not UTF-8.
 Ref decoded_path(std::string_view path) {
     if (is_plain(path)) {
         return ascii_text(path);

@@ -49,7 +49,7 @@ bool append_fields(HttpShared& shared, PyObject* fields) {
         http::HeadWriter writer(line);
         writer.field(key, text);
         if (writer.failed()) {
-            PyErr_Format(PyExc_ValueError, "%R is no header field that can be sent", pair.get());
+            PyErr_Format(PyExc_ValueError, "%R cannot be sent as a header field", pair.get());
             return false;
         }
         const bool names_server = http::equal_ignoring_case(key, "server");

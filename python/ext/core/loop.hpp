@@ -31,6 +31,17 @@ struct OpenHook {
 template <typename Transport> using OpenTransports = io::IntrusiveList<Transport, OpenHook{}>;
 
 /// The native base of `penstock.Loop`: ready queue, timers, watched descriptors, iterations.
+///
+/// Owns what its members say, until `close_native`, which ends the file engine, the watched
+/// descriptors and the transports before the event loop (`io`). `io` is null from then on, which a
+/// method checks before it uses it. `close_native` also runs when the garbage collector clears a
+/// loop that was never closed; finalizers that it runs may call the loop once more.
+///
+/// A call that can run Python code may stop the loop, or close it unless it is iterating. So a
+/// function reads the members again after such a call.
+///
+/// Thread safety: with the GIL, on the thread that runs it; `call_soon_threadsafe` on any thread.
+/// The poller waits without the GIL.
 struct LoopObject {
     PyObject ob_base;
     ModuleState* state;

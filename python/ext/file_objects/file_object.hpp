@@ -66,7 +66,7 @@ struct BinaryFileObject {
 
 /// Where lines end in decoded text.
 enum class LineEnd : unsigned char {
-    feed,        ///< "\n", also after translation
+    feed,        ///< "\n", even after translation
     universal,   ///< "\n", "\r" and "\r\n", each as it is
     carriage,    ///< "\r"
     return_feed, ///< "\r\n"

@@ -18,7 +18,7 @@ inline bool is_aligned(const FileOperationObject* operation, std::int64_t value)
 bool allocate_bytes(FileOperationObject* operation) noexcept;
 
 /// Makes the operation read into or write from a buffer, which stays exported until the engine has
-/// released it. False with an exception set, also if the buffer is not aligned as the file
+/// released it. False with an exception set, even if the buffer is not aligned as the file
 /// requires.
 bool export_buffer(FileOperationObject* operation, PyObject* buffer, bool writable) noexcept;
 

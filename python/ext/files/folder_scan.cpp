@@ -56,6 +56,17 @@ struct Entry {
 /// The outcome of reading a file.
 enum class Content : unsigned char { read, none, missing, no_room, failed };
 
+/// A walk over one folder, which goes on from batch to batch.
+///
+/// Owns its buffers, not the folder's descriptor: the caller keeps that open, and closes it after
+/// the scan. `entries` and `memory` are those of the last `run`, until the next one.
+///
+/// Thread safety: one `run` at a time, on any thread and without the GIL. It calls nothing of
+/// Python's.
+///
+/// Cost: a getdents64(2) for about a thousand names, and with contents an open, a read and a close
+/// for each file. A batch has at most 512 entries, and their contents 256 KiB, unless one file
+/// alone is larger, up to `largest`.
 class Scan {
 public:
     Scan(int folder, bool contents, std::size_t largest)

@@ -12,6 +12,12 @@ namespace penstock::python {
 
 /// The data that a transport could not send at once, in order. `bytes` objects are kept as they
 /// are. Mutable data is copied before it is appended, so that no code can change queued data.
+///
+/// Owns a reference to each object. `consume`, `clear` and the destructor release them, which can
+/// run Python code that calls the transport again. `clear` is empty before that happens.
+///
+/// What `fill` has put into the vector is valid until `consume` or `clear`; an `append` does not
+/// move it. Thread safety: with the GIL. Cost: constant for each object.
 class WriteQueue {
 public:
     [[nodiscard]] bool empty() const noexcept { return size_ == 0; }

@@ -8,8 +8,8 @@ namespace penstock::python {
 /// length or a silence, or until a deadline.
 ///
 /// The request is written in the first step, so nothing is sent for a coroutine that never runs.
-/// The answer is still to come then: it waits before it reads. The deadline is no exception and no
-/// cancellation: the result holds what has arrived. A cancellation leaves it in `unread`.
+/// The answer is still to come then: it waits before it reads. The deadline raises no exception
+/// and cancels nothing: the result holds what has arrived. A cancellation leaves it in `unread`.
 struct SerialExchangeObject : NativeAwaitable<SerialExchangeObject> {
     PyObject ob_base;
     SerialReaderObject* reader;     ///< owned, as all objects that follow

@@ -30,7 +30,7 @@ struct WebSocketCodec {
     std::unique_ptr<websocket::MaskKeys> keys; ///< of a client
     std::deque<PyObject*> messages;            ///< owned
     std::size_t queued_bytes = 0;
-    std::size_t maximum_queued = 0; ///< messages beyond which reading pauses; 0 is no limit
+    std::size_t maximum_queued = 0; ///< messages beyond which reading pauses; 0 means no limit
     std::size_t resumed_at = 0;     ///< messages at which it goes on
     /// `recv_streaming`: messages that begin from now on are queued as parts, each a tuple of
     /// whether it is text, its bytes, and whether it ends the message.

@@ -345,7 +345,7 @@ PyObject* connection_recv(PyObject* self, PyObject* const* arguments, Py_ssize_t
     if (PyErr_Occurred() != nullptr) {
         return nullptr;
     }
-    // Binary data that is no text ends the connection: that is the Python half's.
+    // Binary data that is not text ends the connection: that is the Python half's.
     return decoded == 1 ? PyObject_CallMethod(self, "_recv_text", nullptr)
                         : make_receive(websocket_of(self), {.raw = decoded == 0});
 }

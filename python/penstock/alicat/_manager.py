@@ -78,7 +78,7 @@ class AlicatManager:
 
     Ports are polled in parallel, the devices of one port one after another, each as soon as the one
     before has answered or timed out. Devices added with the same port share it; it is closed with
-    the last of them. For the tasks of one event loop::
+    the last of them. Use it from one event loop only; it is not thread-safe::
 
         async with AlicatManager(error_policy=ErrorPolicy.RETURN) as manager:
             await manager.add("fuel", "/dev/ttyUSB0", unit_id="A")
@@ -147,7 +147,7 @@ class AlicatManager:
         """
         device = self._member(name).device
         if not isinstance(device, Device):
-            raise AlicatValidationError(f"{name!r} is asked by Modbus; use get_modbus({name!r})")
+            raise AlicatValidationError(f"{name!r} is a Modbus device; use get_modbus({name!r})")
         return device
 
     def get_modbus(self, name: str) -> ModbusFlowMeter:
@@ -158,7 +158,7 @@ class AlicatManager:
         """
         device = self._member(name).device
         if isinstance(device, Device):
-            raise AlicatValidationError(f"{name!r} is not asked by Modbus; use get({name!r})")
+            raise AlicatValidationError(f"{name!r} is not a Modbus device; use get({name!r})")
         return device
 
     def poll_groups(self) -> tuple[tuple[str, ...], ...]:
@@ -237,7 +237,7 @@ class AlicatManager:
 
         Raises:
             AlicatValidationError: the name or the unit id on that port is taken, the manager is
-                closed, the port is open with another baud rate, or ``rate_hz`` is no rate.
+                closed, the port is open with another baud rate, or ``rate_hz`` is not a rate.
             AlicatError: as for :func:`open_device`.
         """
         async with self._changing_members():
@@ -469,7 +469,7 @@ class AlicatManager:
                 try:
                     if not isinstance(device, Device):
                         raise AlicatUnsupportedCommandError(
-                            f"{name!r} is asked by Modbus, which has no commands of the text "
+                            f"{name!r} is a Modbus device, which has no commands of the text "
                             f"protocol; use get_modbus({name!r})"
                         )
                     value = await ask(device, name)

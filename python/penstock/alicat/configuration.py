@@ -75,8 +75,8 @@ class Configuration:
                 if all(isinstance(value, dict) for value in settings.values()):
                     return cls(identity, settings, unreadable)
         raise AlicatValidationError(
-            f"this is no configuration of an instrument: it has no format {_FORMAT!r}; save one "
-            "with penstock alicat config save"
+            f"this is not the configuration of an instrument: it has no format {_FORMAT!r}; save "
+            "one with penstock alicat config save"
         )
 
 

@@ -117,7 +117,7 @@ class Connection(_core.HttpConnection):
         count = message.get("count")
         if count is not None:
             if count < 0:
-                raise ValueError(f"the count of a part is not negative, unlike {count}")
+                raise ValueError(f"the count of a part must not be negative, unlike {count}")
             size = min(size, int(count))
         if request._begin_file(size, more, False):
             try:
@@ -146,7 +146,7 @@ class Connection(_core.HttpConnection):
             raise ClientDisconnected("the client has closed the connection") from error
         if sent != size:
             name = getattr(file, "name", file)
-            raise RuntimeError(f"{name} has become shorter while it was sent")
+            raise RuntimeError(f"{name} became shorter while it was sent")
 
     async def _copy_file(self, request: Any, file: Any, start: int, size: int) -> int:
         descriptor = file.fileno()

@@ -37,7 +37,7 @@ def head_bytes(
     names = set()
     for name, value in given:
         if not isinstance(name, bytes) or not isinstance(value, bytes):
-            raise TypeError(f"a header is a pair of bytes, not {(name, value)!r}")
+            raise TypeError(f"a header must be a pair of bytes, not {(name, value)!r}")
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
             raise ValueError(f"the header {name!r}: {value!r} cannot be sent")
         if name.lower() not in without:

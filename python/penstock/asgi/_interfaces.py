@@ -21,7 +21,7 @@ def interface_of(app: Any) -> Interface:
         TypeError: If it cannot be called.
     """
     if not callable(app):
-        raise TypeError(f"an application is callable, unlike {app!r}")
+        raise TypeError(f"an application must be callable, unlike {app!r}")
     if inspect.isclass(app):
         has_await = hasattr(app, "__await__")
     elif inspect.isfunction(app) or inspect.ismethod(app):
@@ -53,7 +53,7 @@ def as_asgi3(
         ValueError: If there is no such interface.
     """
     if interface not in ("auto", "asgi3", "asgi2", "wsgi"):
-        raise ValueError(f"interface is 'auto', 'asgi3', 'asgi2' or 'wsgi', not {interface!r}")
+        raise ValueError(f"interface must be 'auto', 'asgi3', 'asgi2' or 'wsgi', not {interface!r}")
     found = interface_of(app)
     chosen = found if interface == "auto" else interface
     if chosen == "asgi3":

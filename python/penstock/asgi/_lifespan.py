@@ -31,8 +31,8 @@ class LifespanTask:
         """Run the application's start-up.
 
         Raises:
-            LifespanFailed: If the application says that it has failed; in the mode "on", also if it
-                has no lifespan.
+            LifespanFailed: If the application says that it has failed; in the mode "on", also if
+                it has no lifespan.
         """
         if self._mode == "off":
             return
@@ -89,7 +89,7 @@ class LifespanTask:
 
     @staticmethod
     def _fail(end: asyncio.Future[None], reason: str) -> None:
-        end.set_exception(LifespanFailed(reason or "the application has given no reason"))
+        end.set_exception(LifespanFailed(reason or "the application gave no reason"))
         end.exception()  # it may be that nobody asks any more
 
     async def _send(self, message: Message) -> None:

@@ -26,7 +26,7 @@ def reporter(
         elif kind == "error":
             logger.error(value)
         elif kind != "exception" and is_disconnect(value):
-            logger.debug("The client has gone before the response was complete")
+            logger.debug("The client left before the response was complete")
         else:
             logger.error("Exception in ASGI application\n", exc_info=value)
 

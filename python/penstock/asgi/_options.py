@@ -61,15 +61,17 @@ class ServerOptions:
             ValueError: If one is out of its range.
         """
         if self.lifespan not in ("auto", "on", "off"):
-            raise ValueError(f"lifespan is 'auto', 'on' or 'off', not {self.lifespan!r}")
+            raise ValueError(f"lifespan must be 'auto', 'on' or 'off', not {self.lifespan!r}")
         if self.root_path and not self.root_path.startswith("/"):
-            raise ValueError(f"root_path begins with '/', unlike {self.root_path!r}")
+            raise ValueError(f"root_path must begin with '/', unlike {self.root_path!r}")
         if self.limit_concurrency is not None and self.limit_concurrency < 1:
-            raise ValueError(f"limit_concurrency is at least 1, not {self.limit_concurrency}")
+            raise ValueError(f"limit_concurrency must be at least 1, not {self.limit_concurrency}")
         if self.limit_head_size < 256:
-            raise ValueError(f"limit_head_size is at least 256, not {self.limit_head_size}")
+            raise ValueError(f"limit_head_size must be at least 256, not {self.limit_head_size}")
         if not 1 <= self.limit_head_fields <= 10_000:
-            raise ValueError(f"limit_head_fields is 1 to 10000, not {self.limit_head_fields}")
+            raise ValueError(
+                f"limit_head_fields must be from 1 to 10000, not {self.limit_head_fields}"
+            )
         TrustedHosts(self.forwarded_allow_ips)
         for name in ("ws_max_size", "ws_max_queue"):
             if getattr(self, name) < 1:

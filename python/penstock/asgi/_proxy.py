@@ -30,7 +30,7 @@ class TrustedHosts:
                 try:
                     self._networks.append(ipaddress.ip_network(entry))
                 except ValueError as error:
-                    raise ValueError(f"{entry!r} is no network: {error}") from error
+                    raise ValueError(f"{entry!r} is not a network: {error}") from error
             elif entry:
                 self._names.add(entry)
 

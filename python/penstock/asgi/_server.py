@@ -375,7 +375,7 @@ class serve:  # a function for its users, who await it or enter it
             called with the scope and the status when a response begins.
         on_refusal: Called with the scope and the status of each response that the server gives
             itself, without the application: 503 by `limit_concurrency`, 400 and other statuses for
-            what is no request that can be served. Without a valid head, method and path are "-".
+            what is not a request that can be served. Without a valid head, method and path are "-".
             `access_log` has these responses in any case.
         server_header: Whether responses have the field Server.
         date_header: Whether responses have the field Date.

@@ -63,12 +63,12 @@ class _File:
 class StaticFiles:
     """An application that answers with files, and passes other requests to another application.
 
-    A name that leads out of the folder, also by a symbolic link, is not found; neither is one with
+    A name that leads out of the folder, even by a symbolic link, is not found; neither is one with
     a component that begins with a dot, except ".well-known". A folder is answered with its file
     index.html, at its name with a slash; folders are not listed. A file beside it with the suffix
     .br, .zst or .gz, at least as new, is sent in its place to a client that accepts it.
 
-    Below the prefix, what is no file is answered with 404; with the prefix "/", it is passed to
+    Below the prefix, what is not a file is answered with 404; with the prefix "/", it is passed to
     the application.
 
     Args:
@@ -83,7 +83,7 @@ class StaticFiles:
 
     def __init__(self, app: Application, prefix: str, folder: str) -> None:
         if not prefix.startswith("/"):
-            raise ValueError(f"a prefix of a path begins with '/', unlike {prefix!r}")
+            raise ValueError(f"a prefix of a path must begin with '/', unlike {prefix!r}")
         self._app = app
         self._prefix = prefix.rstrip("/")
         mimetypes.init()  # reads files of the system, now and not at the first request
@@ -240,7 +240,7 @@ async def _send_by_parts(send: Send, descriptor: int, start: int, size: int) -> 
             None, os.pread, descriptor, min(_PART, end - start), start
         )
         if not part:
-            raise RuntimeError("a file has become shorter while it was sent")
+            raise RuntimeError("a file became shorter while it was sent")
         start += len(part)
         await send({"type": "http.response.body", "body": part, "more_body": start < end})
 
@@ -311,7 +311,7 @@ def _range_applies(fields: Headers, found: _File, modified: str) -> bool:
 def _extent(asked: str, size: int) -> tuple[int, int] | None:
     """Return the start and the length of a range; length 0 if the file does not have it.
 
-    None for what is no single range, which is answered with the whole file.
+    None for what is not a single range, which is answered with the whole file.
     """
     match = _RANGE.fullmatch(asked)
     if match is None or match[1] == match[2] == "":

@@ -41,7 +41,7 @@ class ExitCode(IntEnum):
     OUTPUT = 5
     """A file or folder could not be written or read; what was recorded before is on disk."""
     INCOMPLETE = 6
-    """The run is complete, but polls or setpoint steps failed; the rows show which."""
+    """The run is complete, but polls or setpoint steps failed (``run_plan``); the rows show it."""
     MISSING_PART = 7
     """An optional package or the native extension is not installed."""
     FOUND = 8

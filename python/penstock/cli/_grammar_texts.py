@@ -43,7 +43,7 @@ def overview(commands: argparse._SubParsersAction[Any]) -> str:
     for purpose, names in COMMANDS_BY_PURPOSE.items():
         lines += ["", f"{purpose}:"]
         lines += _table({name: helps[name] for name in names}, _NAME_WIDTH, width)
-    lines += ["", "penstock COMMAND --help tells the options; penstock --help, the exit codes."]
+    lines += ["", "penstock COMMAND --help lists the options; penstock --help, the exit codes."]
     return "\n".join(lines)
 
 

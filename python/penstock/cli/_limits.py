@@ -60,7 +60,7 @@ class LimitWatch:
     ) -> Alarm | None:
         """What an answer changes; None where nothing does.
 
-        A value that is no number (a field that shows ``OVER``, NaN) changes nothing.
+        A value that is not a number (a field that shows ``OVER``, NaN) changes nothing.
 
         Args:
             values: the fields of the answer.

@@ -76,7 +76,7 @@ def check_address(text: str) -> tuple[int, Any]:
         return socket.AF_UNIX, text.removeprefix("unix:")
     host, colon, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65535 or (colon and not host):
-        raise ValueError(f"{text} is no HOST:PORT, PORT or unix:PATH")
+        raise ValueError(f"{text} is not HOST:PORT, PORT or unix:PATH")
     host = host.removeprefix("[").removesuffix("]")
     return socket.AF_INET6 if ":" in host else socket.AF_INET, (host or "127.0.0.1", int(port))
 

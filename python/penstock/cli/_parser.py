@@ -106,8 +106,8 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
     record.add_argument(
         "--force",
         action="store_true",
-        help="with --resume, also cut off an end that is more than a kill can tear; it is kept "
-        "beside the file",
+        help="let --resume cut off more than a kill can tear; what it cuts off is kept beside the "
+        "file",
     )
     record.add_argument(
         "--check",
@@ -187,7 +187,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
     alarm = commands.add_parser(
         "alarm",
         help="list, acknowledge, shelve or reset alarms of a running recording",
-        description="Tell the states of the alarms of a running recording, or change that of one: "
+        description="List the alarms of a running recording, or change the state of one: "
         "acknowledge (a person has seen it), shelve (tell nobody for a time), unshelve, reset (a "
         "latched one). Each change is an event of the recording.",
         epilog=_EPILOG,
@@ -216,8 +216,9 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
     safe = commands.add_parser(
         "safe",
         help="bring the controllers of a configuration file into their safe states",
-        description="Send each instrument of a run.toml that has a safe_state that state, now, and "
-        "try again until it has taken it. For a service manager, after a run that was killed.",
+        description="Bring each instrument of a run.toml that has a safe_state into that state, "
+        "and try again until it is reached. A service manager calls this after a recorder was "
+        "killed.",
         epilog=_EPILOG,
     )
     safe.add_argument("config", metavar="run.toml", help="the run's TOML file")
@@ -431,8 +432,8 @@ def add_log_commands(commands: Any, epilog: str) -> None:
         "check",
         help="read a log to its end and say what is damaged",
         description="Read each log to its end, count its records, and name the bytes that are "
-        "none. The exit code is 8 if acknowledged records are damaged. An end that an unfinished "
-        "write has left is named; opening the log cuts it off.",
+        "not records. The exit code is 8 if acknowledged records are damaged. The remains of an "
+        "unfinished write are named too; opening the log cuts them off.",
         **common,
     )
     check.add_argument("files", nargs="+", metavar="FILE", help="an append log")
@@ -455,8 +456,8 @@ def add_log_commands(commands: Any, epilog: str) -> None:
     tail = actions.add_parser(
         "tail",
         help="print the last records of a log, and wait for further ones",
-        description="Print the last records of a log, one a line. Bytes that are no printable "
-        "UTF-8 are escaped.",
+        description="Print the last records of a log, one a line. Bytes that are not "
+        "printable UTF-8 are escaped.",
         **common,
     )
     tail.add_argument("file", metavar="FILE", help="an append log")

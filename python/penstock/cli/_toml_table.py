@@ -67,7 +67,7 @@ class Table:
             self.refuse(key, "is not a list of words", f"write {meaning}")
         for word in value:
             if not isinstance(word, str) or not word.isprintable() or not word:
-                self.refuse(key, f"has {as_toml(word)}, which is no word", f"write {meaning}")
+                self.refuse(key, f"has {as_toml(word)}, which is not a word", f"write {meaning}")
         return tuple(value)
 
     def choice(self, key: str, allowed: Sequence[str]) -> str:

@@ -33,7 +33,10 @@ _HEADERS = (
 
 
 class ControlToken:
-    """The secret that allows changes at instruments; 128 random bits, new for each run."""
+    """The secret that allows changes at instruments; 128 random bits, new for each run.
+
+    The connection of a browser (``Connection`` in ``_connection.py``) refuses changes without it.
+    """
 
     def __init__(self) -> None:
         self.text: str = secrets.token_urlsafe(16)
@@ -105,7 +108,7 @@ def _host_name(host: str) -> str | None:
     """The name in a Host header, without port and brackets; None if it is malformed."""
     try:
         parts = urlsplit(f"//{host}")
-        _ = parts.port  # raises for what is no port
+        _ = parts.port  # raises for what is not a port
     except ValueError:
         return None
     if parts.netloc != host or parts.username is not None or parts.path or parts.query:

@@ -46,7 +46,7 @@ class Limits:
     def __post_init__(self) -> None:
         for value in (self.low, self.high, self.hysteresis):
             if value is not None and math.isnan(value):
-                raise ValueError(f"{self} has a limit that is no number, and would never alarm")
+                raise ValueError(f"{self} has a limit that is not a number, and would never alarm")
 
     @property
     def margin(self) -> float:

@@ -61,6 +61,7 @@ class AlicatControls:
         self._manager = manager
 
     def abilities(self, device: str) -> Sequence[str]:
+        """What can be changed at a device: ``"setpoint"``, ``"gas"``; nothing until it answers."""
         if device not in self._manager.names:
             return []  # it has not answered yet
         found = self._device(device)
@@ -72,6 +73,11 @@ class AlicatControls:
         return abilities
 
     async def set_setpoint(self, device: str, value: float) -> str:
+        """Set and read back, in the instrument's unit; returns a sentence.
+
+        Raises:
+            ControlError: it is not a controller, did not answer, or keeps another setpoint.
+        """
         found = self._device(device)
         if not isinstance(found, FlowController | PressureController | ModbusFlowController):
             raise ControlError(f"{device} is a meter and takes no setpoint")
@@ -88,6 +94,11 @@ class AlicatControls:
         return f"{device} has the setpoint {state.requested:g}{unit}"
 
     async def set_gas(self, device: str, gas: str) -> str:
+        """Select a gas by its name; returns a sentence.
+
+        Raises:
+            ControlError: there is no such device, it has no gases, or it refused.
+        """
         found = self._device(device)
         if not isinstance(found, FlowMeter | ModbusFlowMeter):
             raise ControlError(f"{device} has no gas to select")
@@ -98,6 +109,7 @@ class AlicatControls:
         return f"{device} computes with {state.label}"
 
     async def gases(self, device: str) -> Sequence[str]:
+        """The gases to choose from: the instrument's own list; without one, the usual gases."""
         found = self._device(device)
         if isinstance(found, Device):
             try:

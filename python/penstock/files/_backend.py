@@ -42,7 +42,7 @@ class Operation(Awaitable[T_co], Protocol[T_co]):
 
     @property
     def in_flight(self) -> bool:
-        """Whether the engine is working on it, also after a cancelled await."""
+        """Whether the engine is working on it, even after a cancelled await."""
 
     def start(self) -> Operation[T_co]:
         """Begin now; awaiting it later returns the result.
@@ -97,7 +97,7 @@ class FileBackend(Protocol):
         """
 
     def abandon(self, fd: int, /) -> None:
-        """Close a descriptor without waiting; from any thread, also after the loop's end."""
+        """Close a descriptor without waiting; from any thread, even after the loop's end."""
 
     def read(self, fd: int, size: int, offset: int, alignment: int = 1, /) -> Operation[bytes]:
         """Read ``size`` bytes: less only at the end of the file, or where ``offset`` is -1."""

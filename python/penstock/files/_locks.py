@@ -142,7 +142,7 @@ class FileLock:
             await self._open_and_wait(once=True)
         if self._fd < 0:
             raise TimeoutError(
-                errno.ETIMEDOUT, f"is locked by others, also after {seconds:g} s", self._path
+                errno.ETIMEDOUT, f"is still locked by others after {seconds:g} s", self._path
             )
 
     async def _open_and_wait(self, once: bool = False) -> None:

@@ -74,7 +74,7 @@ async def unlink(path: StrOrBytesPath, *, missing_ok: bool = False) -> None:
 async def mkdir(
     path: StrOrBytesPath, mode: int = 0o777, *, parents: bool = False, exist_ok: bool = False
 ) -> None:
-    """Make a folder; with ``parents``, also those above it.
+    """Make a folder; with ``parents``, those above it too.
 
     Raises:
         FileExistsError: if something has the name, unless it is a folder and ``exist_ok``.

@@ -23,7 +23,7 @@ class StreamReader(asyncio.StreamReader, AsyncioReaderWaits):
 
 
 class StreamWriter(asyncio.StreamWriter, AsyncioWriterWaits):
-    """``asyncio.StreamWriter``; a ``drain()`` that need not wait is no coroutine."""
+    """``asyncio.StreamWriter``; a ``drain()`` that need not wait is not a coroutine."""
 
     __slots__ = ()
 

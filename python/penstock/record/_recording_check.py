@@ -297,7 +297,7 @@ def _check_end(
     query = f"SELECT count(*) FROM {_quoted(name)} WHERE rowid > ? OR rowid < 1"
     ((more,),) = database.execute(query, (sealed,))
     if more:
-        what = f"{more} rows of table {name} are behind the last seal"
+        what = f"{more} rows of table {name} are after the last seal"
         told = findings.problems if last.kind in ENDS else findings.remarks
         told.append(what)
 
@@ -335,7 +335,7 @@ def check_stated_text(path: Path, findings: SealFindings, *, growing: bool) -> N
     if there > findings.rows and not findings.problems:
         findings.ended.append("cut off")
         more = rows_from_to(findings.rows, there)
-        findings.remarks.append(f"{more} were written behind the last stated end, or added since")
+        findings.remarks.append(f"{more} were written after the last stated end, or added since")
     else:
         findings.ended.append("closed")
 

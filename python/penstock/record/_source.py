@@ -104,22 +104,28 @@ class SourceEvent(Protocol):
     """
 
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """The name of the device that the event concerns."""
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """The kind of event, such as ``"setpoint"``."""
 
     @property
-    def message(self) -> str: ...
+    def message(self) -> str:
+        """A sentence for people."""
 
     @property
-    def monotonic_ns(self) -> int: ...
+    def monotonic_ns(self) -> int:
+        """When it happened, in nanoseconds of the monotonic clock."""
 
     @property
-    def unix_ns(self) -> int: ...
+    def unix_ns(self) -> int:
+        """When it happened, in nanoseconds since 1970 by the wall clock."""
 
     @property
-    def data(self) -> Mapping[str, object]: ...
+    def data(self) -> Mapping[str, object]:
+        """The same for programs: values that JSON can hold."""
 
 
 class PollSource(Protocol):
@@ -133,19 +139,27 @@ class PollSource(Protocol):
     """
 
     @property
-    def source_id(self) -> str: ...
+    def source_id(self) -> str:
+        """What tells this source from others in a recording, such as a port. It does not change."""
 
     @property
-    def names(self) -> Sequence[str]: ...
+    def names(self) -> Sequence[str]:
+        """The devices that can be polled, by name. The order is that of the recording."""
 
-    async def poll(self, names: Sequence[str] | None = None) -> Mapping[str, DeviceResultLike]: ...
+    async def poll(self, names: Sequence[str] | None = None) -> Mapping[str, DeviceResultLike]:
+        """Ask the named devices, or all of them, once each; return a result for each name.
+
+        The recorder may cancel a poll when the recording ends. It polls different groups
+        concurrently (:class:`GroupedPollSource`), and never one group twice at a time.
+        """
 
 
 @runtime_checkable
 class GroupedPollSource(Protocol):
     """A source that states which devices share a bus: groups may be polled concurrently."""
 
-    def poll_groups(self) -> Sequence[Sequence[str]]: ...
+    def poll_groups(self) -> Sequence[Sequence[str]]:
+        """The names of the devices, one sequence for each bus; each device is in one group."""
 
 
 @runtime_checkable
@@ -156,9 +170,11 @@ class SchemaSource(Protocol):
     """
 
     @property
-    def revision(self) -> int: ...
+    def revision(self) -> int:
+        """A number that grows with each change of the schemas or of the facts."""
 
-    def field_schemas(self) -> Mapping[str, Sequence[FieldSchemaLike]]: ...
+    def field_schemas(self) -> Mapping[str, Sequence[FieldSchemaLike]]:
+        """The fields of each known device, by the device's name, in the order of columns."""
 
 
 @runtime_checkable
@@ -169,7 +185,8 @@ class DescribedSource(Protocol):
     ``unit_id``, the device's address on its bus, goes into every row.
     """
 
-    def device_facts(self, name: str) -> Mapping[str, str]: ...
+    def device_facts(self, name: str) -> Mapping[str, str]:
+        """The facts of the device ``name``; empty while it is not known."""
 
 
 @runtime_checkable
@@ -179,7 +196,8 @@ class RatedSource(Protocol):
     In polls a second. Devices that are not named follow the recording's rate.
     """
 
-    def rates(self) -> Mapping[str, float]: ...
+    def rates(self) -> Mapping[str, float]:
+        """Polls a second by device name, for the devices that have a rate of their own."""
 
 
 @runtime_checkable
@@ -191,7 +209,8 @@ class EventSource(Protocol):
     up loses the oldest events.
     """
 
-    def events(self) -> AbstractAsyncContextManager[AsyncIterator[SourceEvent]]: ...
+    def events(self) -> AbstractAsyncContextManager[AsyncIterator[SourceEvent]]:
+        """A context whose value is the stream of events."""
 
 
 @runtime_checkable
@@ -204,8 +223,10 @@ class PushSource(Protocol):
     """
 
     @property
-    def pushed_names(self) -> Collection[str]: ...
+    def pushed_names(self) -> Collection[str]:
+        """The devices that send by themselves."""
 
     def pushed(
         self,
-    ) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, DeviceResultLike]]]: ...
+    ) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, DeviceResultLike]]]:
+        """A context whose value is the stream of pairs: the name of a device, and its reading."""

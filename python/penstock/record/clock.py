@@ -44,15 +44,17 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """``time.monotonic_ns`` and ``time.time_ns``. For the tasks of one event loop at a time."""
+    """``time.monotonic_ns`` and ``time.time_ns``. Use it from one event loop at a time."""
 
     def __init__(self) -> None:
         self._timer: SlotTimer | None = None
 
     def monotonic_ns(self) -> int:
+        """Nanoseconds of CLOCK_MONOTONIC, which never goes backwards and stands while suspended."""
         return time.monotonic_ns()
 
     def utc_ns(self) -> int:
+        """Nanoseconds since 1970-01-01T00:00Z, by the wall clock."""
         return time.time_ns()
 
     def suspended_ns(self) -> int:
@@ -64,6 +66,7 @@ class SystemClock:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - monotonic
 
     async def sleep_until_ns(self, target: int) -> None:
+        """Return when ``monotonic_ns() >= target``; always at least one cancellation point."""
         if target <= time.monotonic_ns():
             await anyio.lowlevel.checkpoint()
             return

@@ -99,7 +99,7 @@ class DamageList:
             self.listed.append(damage)
 
     def note_end(self, path: Path, place: str, reason: str) -> None:
-        """Add a torn end, which a kill leaves: no error, also where the reading is strict."""
+        """Add a torn end, which a kill leaves: no error, even where the reading is strict."""
         self.count += 1
         if len(self.listed) < _MOST_LISTED:
             self.listed.append(Damage(path, place, reason))

@@ -28,7 +28,7 @@ class FailureCode(StrEnum):
     IDENTITY = "identity"
     """Another instrument answers than the one that was opened."""
     REPLY = "reply"
-    """Bytes came that are no reply to the question, or were damaged on the line."""
+    """Bytes came that are not a reply to the question, or were damaged on the line."""
     REJECTED = "rejected"
     """The device has refused the question."""
     UNIT = "unit"

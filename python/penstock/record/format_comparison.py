@@ -4,7 +4,7 @@ All sinks of a run get the same rows in the same order. A format that has lost r
 which :func:`~penstock.record.stored_parts.stored_parts` notes; here the rows that two formats share
 are compared, from the first one on, until they are of different polls.
 
-Formats differ in what they can say, and that is no difference: SQLite has no NaN, text files have
+Formats differ in what they can say, which is not a difference: SQLite has no NaN, text files have
 no empty text, and a number may be an integer in one and a float in the other.
 """
 

@@ -69,7 +69,7 @@ class QuerySession:
             ":memory:",
             config={
                 "autoinstall_known_extensions": "false",
-                # Names of Python variables of this program are no tables.
+                # Names of Python variables of this program are not tables.
                 "python_enable_replacements": "false",
             },
         )
@@ -214,7 +214,7 @@ class QuerySession:
             self._database.execute(f"SET memory_limit = {_quoted(memory)}")
         except self._duckdb.Error as error:
             raise QueryError(
-                f"{memory!r} is no amount of memory; write one such as 500MB or 2GB"
+                f"{memory!r} is not an amount of memory; write one such as 500MB or 2GB"
             ) from error
 
     def _widen(self, known: dict[str, str], name: str, kind: str) -> None:
@@ -294,7 +294,7 @@ def parquet_files(path: Path, damages: DamageList) -> ParquetFiles | None:
 
     Args:
         path: the recording.
-        damages: notes files that are no complete Parquet files, and are left out.
+        damages: notes files that are not complete Parquet files, and are left out.
     """
     if is_archive(path):
         return ParquetFiles(_complete([Path(each) for each in archive_files(path)], damages), True)
@@ -363,7 +363,7 @@ def _complete(paths: list[Path], damages: DamageList) -> list[Path]:
         if size >= _SMALLEST and begin == end == _MAGIC:
             sound.append(path)
         else:
-            damages.note(path, "", "it is no complete Parquet file")
+            damages.note(path, "", "it is not a complete Parquet file")
     return sound
 
 
@@ -401,7 +401,7 @@ def s3_datasets(target: str) -> list[Any]:
             by_schema[manifest.schemas[file.schema - 1]].append(file)
     if not by_schema:
         raise ArchiveError(
-            f"{store} is no archive with rows; name the bucket and the prefix that penstock "
+            f"{store} is not an archive with rows; name the bucket and the prefix that penstock "
             "archive was given"
         )
     endpoint = urlsplit(os.environ.get("AWS_ENDPOINT_URL", ""))

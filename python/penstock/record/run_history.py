@@ -159,7 +159,7 @@ class _Run:
         if self.table is None:
             return
         stamps = self.table["t_utc"].cast(pa.timestamp("ns", "UTC")).cast(pa.int64())
-        # A row counts as not earlier than those before it, also where the clock was set back.
+        # A row counts as not earlier than those before it, even where the clock was set back.
         known = stamps.combine_chunks().fill_null(_EARLIEST)
         self._keys = compute.cumulative_max(known, start=self._last)
         self._last = self._keys[-1].as_py()

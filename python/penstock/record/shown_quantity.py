@@ -21,6 +21,7 @@ class Quantity:
 
     @property
     def label(self) -> str:
+        """The name as people read it, such as ``mass flow``."""
         return self.name.replace("_", " ").lower().replace("volu ", "volumetric ")
 
 

@@ -96,7 +96,8 @@ class Sink(Protocol):
 class SupportsMetadata(Protocol):
     """A sink that can store more facts about the recording when it is closed."""
 
-    def add_metadata(self, facts: Mapping[str, Any]) -> None: ...
+    def add_metadata(self, facts: Mapping[str, Any]) -> None:
+        """Store ``facts``, of JSON types, with the recording's metadata when the sink is closed."""
 
 
 class SinkBase(ABC):
@@ -167,13 +168,16 @@ class NamedRecordFile(RecordFile, Protocol):
     """A file format with a path of the user, and further files beside it when fields are added."""
 
     @property
-    def path(self) -> Path: ...
+    def path(self) -> Path:
+        """The path that the user has given."""
 
     @property
-    def paths(self) -> Sequence[Path]: ...
+    def paths(self) -> Sequence[Path]:
+        """Every file of the recording so far, in the order of their rows."""
 
     @property
-    def cuts(self) -> Sequence[Cut]: ...
+    def cuts(self) -> Sequence[Cut]:
+        """The torn ends that opening has cut off."""
 
 
 @runtime_checkable
@@ -267,6 +271,14 @@ class ThreadedSink(SinkBase):
     async def open(
         self, schema: RecordSchema | None = None, metadata: Mapping[str, Any] | None = None
     ) -> None:
+        """Create or open the file; with a schema, write its head. A second call only adds facts.
+
+        Raises:
+            SinkExistsError: the place holds another recording.
+            SinkWriteError: the place cannot be written.
+
+        Cancellation: creating the file is finished first, so that it is closed in any case.
+        """
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(1)
             try:
@@ -287,6 +299,13 @@ class ThreadedSink(SinkBase):
             await self.write_batch(SampleBatch.empty(schema))
 
     async def write_batch(self, batch: Any) -> None:
+        """Accept a batch, or an Arrow record batch; an empty one writes the head with its columns.
+
+        Waits only for room: see the class.
+
+        Raises:
+            SinkWriteError: the sink is not open, or an earlier row could not be written.
+        """
         self._check()
         await self._pass_turn()
         if not isinstance(batch, SampleBatch):
@@ -297,6 +316,7 @@ class ThreadedSink(SinkBase):
         await self._make_room(durable=not len(batch))
 
     async def write_many(self, samples: Iterable[Sample]) -> None:
+        """Accept sample objects, like :meth:`write_batch`."""
         self._check()
         await self._pass_turn()
         rows = list(samples)
@@ -305,6 +325,11 @@ class ThreadedSink(SinkBase):
         await self._make_room()
 
     async def flush(self) -> None:
+        """Return when all that was accepted is durable.
+
+        Raises:
+            SinkWriteError: the sink is not open, or rows could not be written.
+        """
         self._check()
         await self._hop(self._write_and_sync)
 
@@ -313,6 +338,11 @@ class ThreadedSink(SinkBase):
         self._facts.update(facts)
 
     async def close(self) -> None:
+        """Write what was accepted, finish the file and close it. Repeated calls do nothing.
+
+        Raises:
+            SinkWriteError: rows could not be written, and no earlier call has said so.
+        """
         if self._limiter is None or self._closed:
             return
         await self._hop(self._finish)

@@ -78,8 +78,8 @@ def sink_for(
     suffix = Path(text).suffix
     if suffix and suffix not in _FILES:
         raise ValueError(
-            f"{text} is of no known format: end its name in one of {', '.join(_FILES)}, or in "
-            f"none of them for a folder"
+            f"cannot tell the format of {text} from its name: end it in one of "
+            f"{', '.join(_FILES)}, or leave the suffix out for a folder of parts"
         )
     return _FILES.get(suffix, ParquetSink)(
         text,

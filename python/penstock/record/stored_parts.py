@@ -55,7 +55,7 @@ class StoredPart:
         path: its path; on a PostgreSQL server, the table.
         table: a ``pyarrow.Table`` with the units at its fields.
         metadata: what was known of the recording when the part began.
-        names: all its columns, also where only some were read.
+        names: all its columns, even where only some were read.
         is_first: False for a further piece of the part before it.
     """
 
@@ -80,7 +80,7 @@ class StoredPart:
 
 
 def check_recording(path: Path) -> None:
-    """Refuse what is no recording; RecordError."""
+    """Refuse what is not a recording; RecordError."""
     if is_parts_folder(path) or parts_path(path).is_dir():
         return
     if path.is_dir() and any(True for _ in run_folders(path)):
@@ -93,7 +93,8 @@ def check_recording(path: Path) -> None:
         )
     if path.suffix not in SUFFIXES:
         raise RecordError(
-            f"{path} is of no known format: its name ends in none of {', '.join(SUFFIXES)}"
+            f"cannot tell the format of {path} from its name: it must end in one of "
+            f"{', '.join(SUFFIXES)}"
         )
 
 
@@ -420,7 +421,7 @@ def run_folders(folder: Path, depth: int = _DEEPEST) -> Iterator[Path]:
     """The folders at and below ``folder`` that have recordings, by name.
 
     Names that begin with a dot or an underscore are somebody's unfinished work. A name with ``=``
-    is a column of an archive, which is no run. A folder below that may not be read is left out.
+    is a column of an archive, which is not a run. A folder below that may not be read is left out.
     """
     if by_format(folder):
         yield folder

@@ -44,14 +44,14 @@ _EARLIEST, _LATEST = -(2**63), 2**63 - 1
 def open_recording(
     path: str | os.PathLike[str], *, table: str = "samples", strict: bool = True
 ) -> StoredRecording:
-    """Open a recording to read it: a file, or a folder of parts, also while it grows.
+    """Open a recording to read it: a file, or a folder of parts, even while it grows.
 
     ::
 
         frame = penstock.record.open("run").to_pandas()
 
     All parts belong to it: ``run.part2.csv`` is read with ``run.csv``. Rows that are only in a
-    journal are read too. Nothing is changed, also where a run was cut off.
+    journal are read too. Nothing is changed, even where a run was cut off.
 
     A folder may hold several runs: files of other names, or folders of runs, up to five levels
     below, as a recorder leaves them that is started again. They are one recording then, each run
@@ -313,7 +313,7 @@ def _overlapping(spans: Iterable[tuple[int, int, int]]) -> Iterator[list[int]]:
 def _in_order(tables: Sequence[Any]) -> Any:
     """All rows as one table, in the order of time where runs overlap.
 
-    The rows of one run stay in the order of recording, also where the clock was set back: a row
+    The rows of one run stay in the order of recording, even where the clock was set back: a row
     counts as not earlier than those before it.
     """
     pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")

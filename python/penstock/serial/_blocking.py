@@ -43,7 +43,7 @@ def deadline_after(timeout: float | None) -> float:
 
     Raises:
         ValueError: The timeout is negative or NaN.
-        TypeError: It is no number.
+        TypeError: It is not a number.
     """
     if timeout is None:
         return FOREVER

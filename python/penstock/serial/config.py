@@ -195,7 +195,7 @@ class SerialConfig:
 
 
 def checked_config(path: str, config: object) -> SerialConfig:
-    """Return ``config``; raises :class:`ConfigurationError` if it is no :class:`SerialConfig`."""
+    """Return ``config``; raises :class:`ConfigurationError` for anything else."""
     if not isinstance(config, SerialConfig):
         raise ConfigurationError(
             errno.EINVAL, f"config must be a SerialConfig, not {config!r}", path

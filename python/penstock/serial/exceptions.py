@@ -67,7 +67,7 @@ class UnreadInputError(SerialError):
 
 
 class UnsupportedFeatureError(SerialError, NotImplementedError):
-    """The device or its driver does not support what was requested."""
+    """The device or the driver does not support what was requested."""
 
 
 class UnsupportedConfigurationError(SerialError, ValueError):
@@ -157,7 +157,7 @@ def _meaning_of(
         return disconnected_error(path, code)
     if context == "ioctl" and code in _LACKING:
         return UnsupportedFeatureError(
-            code, f"{port}: its driver does not support this operation ({text})", path
+            code, f"{port}: the driver does not support this operation ({text})", path
         )
     return SerialError(code, f"{port}: {text}", path)
 

@@ -127,12 +127,15 @@ class SerialTransport(asyncio.Transport):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of the transport."""
         return self._loop
 
     def get_protocol(self) -> asyncio.BaseProtocol:
+        """The protocol that is called."""
         return self._protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Call ``protocol`` from now on. It gets no ``connection_made``."""
         self._protocol = protocol
 
     def __repr__(self) -> str:
@@ -150,6 +153,7 @@ class SerialTransport(asyncio.Transport):
             self._watch_input()
 
     def is_reading(self) -> bool:
+        """Whether data are delivered: neither paused nor closing."""
         return not (self._paused or self._closing)
 
     def pause_reading(self) -> None:
@@ -158,6 +162,7 @@ class SerialTransport(asyncio.Transport):
         self._watch_input()
 
     def resume_reading(self) -> None:
+        """Deliver data again, beginning with what the driver has kept."""
         self._paused = False
         self._watch_input()
 
@@ -244,12 +249,15 @@ class SerialTransport(asyncio.Transport):
         return False
 
     def write_eof(self) -> None:
+        """Raise NotImplementedError: a serial line has no end."""
         raise NotImplementedError("a serial line has no end of file")
 
     def get_write_buffer_size(self) -> int:
+        """The number of bytes that the driver has not got yet."""
         return len(self._buffer)
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
+        """The bytes at which the protocol is asked to resume and to pause writing: (low, high)."""
         return self._low_water, self._high_water
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -296,6 +304,7 @@ class SerialTransport(asyncio.Transport):
     # ---- closing -------------------------------------------------------------------------------
 
     def is_closing(self) -> bool:
+        """Whether :meth:`close` or :meth:`abort` was called, or the port has failed."""
         return self._closing
 
     def close(self) -> None:
@@ -308,7 +317,7 @@ class SerialTransport(asyncio.Transport):
             self._finish(None)
 
     def abort(self) -> None:
-        """Close the port at once and discard unsent output, also that of an earlier close."""
+        """Close the port at once and discard unsent output, including that of an earlier close."""
         self._serial.cut_closing_short()
         self._fail(None)
 

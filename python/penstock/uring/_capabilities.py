@@ -57,9 +57,9 @@ class Capabilities:
 def probe() -> Capabilities:
     """Detect by trying what io_uring can do here; never raises.
 
-    The kernel's version is no guide: distributions add and remove features, and containers forbid
-    the system calls. Takes about a millisecond. The result holds for this process, unless a seccomp
-    filter or ``kernel.io_uring_disabled`` changes.
+    The kernel's version is not a guide: distributions add and remove features, and containers
+    forbid the system calls. Takes about a millisecond. The result holds for this process, unless a
+    seccomp filter or ``kernel.io_uring_disabled`` changes.
     """
     if not _native.built:
         return Capabilities(False, _native.NOT_BUILT)

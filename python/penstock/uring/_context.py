@@ -58,7 +58,7 @@ class UringCtx(
     - ``force_async``: starts on a worker thread of the kernel at once.
     - ``skip_success``: only a failure has a completion.
 
-    Buffers are held, and cannot be resized, until the operation's final completion, also after a
+    Buffers are held, and cannot be resized, until the operation's final completion, even after a
     cancel. Memory that the kernel may still write to is never freed: if a ring cannot be closed in
     order, the memory stays allocated.
 
@@ -75,7 +75,7 @@ class UringCtx(
             a ring; see :meth:`fileno`.
         sqpoll: a kernel thread submits, so that submitting needs no system call. It spins on a
             processor core until nothing was submitted for ``sqpoll_idle`` seconds. What it opens
-            has the credentials of the process that made the ring, also after setuid().
+            has the credentials of the process that made the ring, even after setuid().
         sqpoll_idle: seconds until the idle kernel thread sleeps.
         sqpoll_cpu: the core of this thread.
         iopoll: wait for the device by spinning: only for O_DIRECT on a device with poll queues.

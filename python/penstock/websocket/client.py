@@ -46,7 +46,7 @@ _LARGEST_BODY = 1 << 20
 _NO_LIMITS = (False, False, 15, 15)
 _REDIRECTS = {300, 301, 302, 303, 307, 308}
 _MOST_REDIRECTS = 10
-# A connection that lasts as long is no failed attempt: the delays begin anew.
+# A connection that lasts as long is not a failed attempt: the delays begin anew.
 _LASTING = 10.0
 _SECRETS = ("Authorization", "Cookie", "Proxy-Authorization")
 _OWN_FIELDS = {
@@ -86,7 +86,7 @@ class _ClientHandshake(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclasses of asyncio's.
+        # uvloop's transports are not subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         self._transport.write(self._request)
 
@@ -165,7 +165,7 @@ class _ClientHandshake(asyncio.Protocol):
 
 
 def _handshake_error(fault: str, response: Response) -> Exception:
-    """Return the exception for a 101 that is no WebSocket's."""
+    """Return the exception for a 101 that is not a WebSocket's."""
     for name in ("Upgrade", "Connection", "Sec-WebSocket-Accept"):
         if re.search(rf"\b{name}\b", fault.partition(":")[0]):
             value = ", ".join(response.headers.get_all(name)) or None
@@ -182,7 +182,7 @@ class connect:  # a function for its users, who await it or enter it
     again after a delay whenever the connection was lost, or could not be opened. The delays grow
     while the server is not there, or closes at once, and begin anew after a connection that has
     lasted for 10 s or that this end has closed. It raises what another attempt would not mend: a
-    status, also of a proxy, other than 500, 502, 503 and 504, and an answer that is no valid
+    status, even of a proxy, other than 500, 502, 503 and 504, and an answer that is not a valid
     handshake.
 
     Redirects are followed, at most 10, but not from wss:// to ws://. Another server does not get
@@ -211,7 +211,7 @@ class connect:  # a function for its users, who await it or enter it
             fails with 1011. While reading is paused the time does not run. None has no limit.
         close_timeout: Seconds for the closing handshake, after which the connection is aborted.
         reconnect_delays: For `async for`: called for an iterator of the delays in seconds.
-        max_size: Bytes of a message, also decompressed, beyond which the connection fails with
+        max_size: Bytes of a message, compressed or not, beyond which the connection fails with
             1009; None has no limit. Of a pair, the first counts.
         max_queue: Messages that are received ahead before reading pauses; None has no limit. Of a
             pair, the second is the number at which reading goes on, otherwise a quarter.

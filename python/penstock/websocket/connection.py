@@ -614,7 +614,7 @@ class Connection(_core.WebSocketConnection):
         for waiter, _ in self._pings.values():
             if not waiter.done():
                 waiter.set_exception(self._closed_exception())
-                waiter.exception()  # a ping that nobody waits for is no error
+                waiter.exception()  # a ping that nobody waits for is not an error
         self._pings.clear()
         if not self._lost.done():
             self._lost.set_result(None)

@@ -33,7 +33,7 @@ class Headers(MutableMapping[str, str]):
         self.update(fields, **named)
 
     def update(self, fields: HeadersLike = (), /, **named: str) -> None:  # type: ignore[override]
-        """Add all fields, also those whose names are there."""
+        """Add all fields, including those whose names are there."""
         pairs = fields.items() if isinstance(fields, Mapping) else fields
         if isinstance(fields, Headers):
             pairs = list(fields.raw_items())

@@ -67,7 +67,7 @@ def _is_limit(value: object, least: int) -> bool:
 
 
 def _checked_queue(limit: Any) -> tuple[int, int]:
-    """Return the numbers of messages at which reading pauses and goes on; 0 is no limit."""
+    """Return the numbers of messages at which reading pauses and goes on; 0 means no limit."""
     high, low = limit if isinstance(limit, tuple) and len(limit) == 2 else (limit, None)
     if high is None and low is not None and _is_limit(low, 0):
         high = max(4 * low, 1)
@@ -82,7 +82,7 @@ def _checked_queue(limit: Any) -> tuple[int, int]:
 
 
 def _checked_size(limit: Any) -> int:
-    """Return the largest message; 0 is no limit."""
+    """Return the largest message; 0 means no limit."""
     message, fragment = limit if isinstance(limit, tuple) and len(limit) == 2 else (limit, None)
     if any(each is not None and not _is_limit(each, 1) for each in (message, fragment)):
         raise ValueError(
@@ -130,12 +130,12 @@ class ConnectionOptions:
 
     @property
     def largest_message(self) -> int:
-        """Bytes; 0 is no limit."""
+        """Bytes; 0 means no limit."""
         return _checked_size(self.max_size)
 
     @property
     def queue(self) -> tuple[int, int]:
-        """Messages at which reading pauses, and those at which it goes on; 0 is no limit."""
+        """Messages at which reading pauses, and those at which it goes on; 0 means no limit."""
         return _checked_queue(self.max_queue)
 
     @property

@@ -56,7 +56,7 @@ class _Tunnel(asyncio.Protocol):
         self._opened.set_result(rest)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._fail("the proxy has closed the connection before its answer", exc)
+        self._fail("the proxy closed the connection before it answered", exc)
 
     def _fail(self, text: str, cause: Exception | None = None) -> None:
         if not self._opened.done():
@@ -79,7 +79,7 @@ async def open_http_tunnel(
     Raises:
         OSError: If there is no connection to the proxy.
         InvalidProxyStatus: If it refuses.
-        InvalidProxyMessage: If its answer is no HTTP.
+        InvalidProxyMessage: If its answer is not HTTP.
     """
     loop = asyncio.get_running_loop()
     headers = Headers({"Host": address.endpoint})
@@ -100,7 +100,7 @@ async def open_http_tunnel(
     )
     try:
         if rest := await opened:
-            raise InvalidProxyMessage("the proxy has sent bytes behind its answer") from ValueError(
+            raise InvalidProxyMessage("the proxy sent bytes after its answer") from ValueError(
                 f"{len(rest)} bytes"
             )
     except BaseException:
@@ -156,5 +156,5 @@ async def open_socks_socket(
         raise
     except Exception as error:
         raise ProxyError(
-            f"the SOCKS proxy has not connected to {address.endpoint}: {error}"
+            f"the SOCKS proxy did not connect to {address.endpoint}: {error}"
         ) from error

@@ -39,7 +39,7 @@ def backoff(first: float = 0.1, factor: float = 2.0, largest: float = 60.0) -> I
 def process_exception(error: Exception) -> Exception | None:
     """Return None if another attempt to connect may succeed, else the exception.
 
-    It may after an OSError, a time-out, the status 500, 502, 503 or 504, also of a proxy that does
+    It may after an OSError, a time-out, the status 500, 502, 503 or 504, even of a proxy that does
     not reach the server, and if the server or the proxy has ended the connection during the
     handshake.
     """

@@ -56,7 +56,7 @@ class Address:
         """Parse an address.
 
         Raises:
-            InvalidURI: If it is no WebSocket address.
+            InvalidURI: If it is not a WebSocket address.
         """
         try:
             parts = urllib.parse.urlsplit(uri)
@@ -77,7 +77,7 @@ class Address:
             try:
                 host = host.encode("idna").decode()
             except UnicodeError as error:
-                raise InvalidURI(uri, f"its host is no name: {error}") from None
+                raise InvalidURI(uri, f"its host is not a name: {error}") from None
         authority = f"[{host}]" if ":" in host else host
         if port != (443 if secure else 80):
             authority += f":{port}"
@@ -123,7 +123,7 @@ class ProxyAddress:
         """Parse an address.
 
         Raises:
-            InvalidProxy: If it is no proxy's.
+            InvalidProxy: If it is not a proxy's.
         """
         if not isinstance(proxy, str):
             raise TypeError(f"proxy is an address, True or None, not {type(proxy).__name__}")

@@ -194,7 +194,7 @@ MultipartDecoder::Event MultipartDecoder::take_head(std::string_view& input) {
     }
     part_limit_ = part_.file_name ? limits_.file : limits_.value;
     part_size_ = 0;
-    // The line end of the empty line may be the begin of the delimiter, and is no content.
+    // The line end of the empty line may be the beginning of the delimiter, and is not content.
     matched_ = 2;
     imagined_ = 2;
     state_ = State::content;

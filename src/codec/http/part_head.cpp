@@ -91,7 +91,7 @@ FormError parse_disposition(std::string_view value, const FormLimits& limits, Fo
     return FormError::none;
 }
 
-/// Splits a line. Nothing if it is no field.
+/// Splits a line. Nothing if it is not a field.
 std::optional<Field> field_of(std::string_view line) noexcept {
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos || !is_token(line.substr(0, colon)) ||

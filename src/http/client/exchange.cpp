@@ -55,7 +55,7 @@ Result<> Exchange::check() const {
         return failure(failed_request(ClientError::invalid_request, name(), details));
     };
     if (!codec::http::is_token(request_.method.name())) {
-        return refuse("the method is no token, such as GET");
+        return refuse("the method is not a token such as GET");
     }
     if (request_.method == Method::connect) {
         return refuse("CONNECT is for proxies, which ClientProxy names");

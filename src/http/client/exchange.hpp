@@ -17,6 +17,15 @@
 namespace penstock::http::detail {
 
 /// A request with its body and its redirects, and the transfer of its current or last attempt.
+///
+/// Owns the request, so that its body can be sent again to where a redirect leads, and the
+/// transfer, which refers to it: hence it does not move. A redirect replaces the transfer; what
+/// `transfer` has returned is then gone. After `start` there are no more redirects.
+///
+/// Cancellation: destroying it ends the transfer. A part of the body that is being read is not
+/// lost when the transfer changes first: `read_` keeps its outcome.
+///
+/// Thread safety: only on the thread of the client's loop. One task at a time.
 class Exchange {
 public:
     /// Sends the request until the head of a response is there that is not to be followed.

@@ -447,7 +447,7 @@ void Transfer::apply_pauses() noexcept {
 
 // The limit of `ClientTimeouts::idle`
 
-/// Bytes that a kept connection has received before the request are no response to it (RFC 9112,
+/// Bytes that a kept connection has received before the request are not a response to it (RFC 9112,
 /// section 9.2). libcurl 7.88 would take them for one. If it cannot write, it asks again on a new
 /// connection. With TLS they may be a session ticket, and with HTTP/2 a frame.
 void Transfer::leave_if_spoken_to(const char* peer, int peer_port, int own_port) noexcept {

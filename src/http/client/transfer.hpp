@@ -79,6 +79,16 @@ struct TransferRequest {
 
 /// One request and its response on libcurl's easy interface: its callbacks, the bounded buffers in
 /// both directions, and the pauses between them.
+///
+/// Owns the easy handle, the buffers, and a share of the multi handle. It refers to what
+/// `TransferRequest` points to (headers, credentials, bytes), which must outlive it. One task waits
+/// at a time.
+///
+/// Its callbacks run inside libcurl, so they resume nothing: they note what has happened, and the
+/// waiting task runs when libcurl has returned. That task may then end the transfer, also destroy
+/// it: destroying it takes it out of the multi handle. `head` and `trailers` stay valid until then.
+///
+/// Thread safety: only on the thread of its loop.
 class Transfer : public io::ListHook<Transfer> {
 public:
     /// Throws `std::bad_alloc`. Does not start it.

@@ -30,7 +30,7 @@ public:
     short awaited_events = 0;
 };
 
-/// Results of `perform` that are no errno: the operation is not complete. Performed again, it
+/// Results of `perform` that are not an errno: the operation is not complete. Performed again, it
 /// continues.
 constexpr std::int64_t waits_for_descriptor = INT64_MIN; ///< when the descriptor is ready
 constexpr std::int64_t needs_patience = INT64_MIN + 1;   ///< by a patient thread

@@ -69,7 +69,7 @@ public:
     /// if there is none. After a final error: the kernel never sees these.
     bool take_back(std::uint64_t& user_data) noexcept;
 
-    /// Asks the kernel to cancel all requests that it has (io_uring_register(2)), also after a
+    /// Asks the kernel to cancel all requests that it has (io_uring_register(2)), even after a
     /// final error. The kernel may refuse that too.
     void cancel_all() noexcept;
 

@@ -86,7 +86,7 @@ class TestUnits:
             return b"A +000.00 +010.00 07 SLPM"
 
         unit.replies[b"LS*"] = setpoint
-        with pytest.raises(AlicatUnitChangedError, match="correct the setpoint at once"):
+        with pytest.raises(AlicatUnitChangedError, match="send the right one now"):
             await device.setpoint(10)
 
     async def test_readings_bear_the_unit_that_the_instrument_is_asked_for_now_and_then(

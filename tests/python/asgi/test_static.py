@@ -272,5 +272,5 @@ def test_compressed_siblings(run: Run, folder: Path) -> None:
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         StaticFiles(hello, "/s", os.fspath(tmp_path / "none"))
-    with pytest.raises(ValueError, match="begins with '/'"):
+    with pytest.raises(ValueError, match="must begin with '/'"):
         StaticFiles(hello, "s", os.fspath(tmp_path))

@@ -291,17 +291,17 @@ def _starts(status: Any, headers: Any) -> Any:
 @pytest.mark.parametrize(
     ("app", "message"),
     [
-        (no_start, "has not called start_response"),
+        (no_start, "did not call start_response"),
         (two_starts, "start_response was called before"),
-        (text_part, "a part of a body is bytes, not str"),
+        (text_part, "a part of a body must be bytes, not str"),
         (exits, "SystemExit"),
-        (_starts(200, []), "the status is a string"),
+        (_starts(200, []), "the status must be a string"),
         (_starts("200", []), "a number, a blank and a reason"),
         (_starts("100 Continue", []), "a number, a blank and a reason"),
-        (_starts("200 OK", ()), "the headers are a list"),
+        (_starts("200 OK", ()), "the headers must be a list"),
         (_starts("200 OK", [("A", b"b")]), "a pair of strings"),
         (_starts("200 OK", [("A", "b\r\nc")]), "cannot be sent"),
-        (_starts("200 OK", [("A", "€")]), "no bytes"),
+        (_starts("200 OK", [("A", "€")]), "not bytes"),
         (_starts("200 OK", [("Connection", "close")]), "hop-by-hop"),
         (_starts("200 OK", [("Content-Length", "-1")]), "number of bytes"),
     ],
@@ -546,7 +546,7 @@ def test_the_interface_is_found(app: Any, interface: str) -> None:
 
 
 def test_a_wrong_choice_is_refused() -> None:
-    with pytest.raises(ValueError, match="interface is"):
+    with pytest.raises(ValueError, match="interface must be"):
         as_asgi3(no_start, "rsgi")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="threads is at least 1"):
+    with pytest.raises(ValueError, match="threads must be at least 1"):
         asgi.wsgi(no_start, threads=0)

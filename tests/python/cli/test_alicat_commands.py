@@ -167,7 +167,7 @@ def test_file_without_a_configuration_is_refused(ask: Ask, tmp_path: Path) -> No
     for action in ("diff", "restore"):
         done = ask("config", action, str(path), position=1)
         assert done.returncode == 2
-        assert "no configuration" in done.stderr
+        assert "not the configuration" in done.stderr
     done = ask("config", "save", str(path), position=1)
     assert "exists already" in done.stderr
     assert path.read_text() == "[]"

@@ -267,7 +267,7 @@ def test_a_taken_port_is_reported_before_any_instrument_is_opened(
         (["record", "run.toml", "--limit", "fuel0=1:2"], 2, "--limit is for the dashboard"),
         (["record", "--dash", "run.toml"], 2, "'run.toml' is not a port"),
         (["record", "run.toml", "--dash", "70000"], 2, "'70000' is not a port"),
-        (["record", "run.toml", "--dash", "0", "--limit", "x=1:2"], 2, "x, which is no device"),
+        (["record", "run.toml", "--dash", "0", "--limit", "x=1:2"], 2, "x, which is not a device"),
         (["dash", "run.toml", "--limit", "fuel0"], 2, "write DEVICE=LOW:HIGH"),
         (["dash", "run.toml", "--limit", "fuel0=:"], 2, "write DEVICE=LOW:HIGH"),
         (["dash", "run.toml", "--limit", "fuel0=nan:1"], 2, "write DEVICE=LOW:HIGH"),

@@ -85,7 +85,7 @@ def test_an_export_converts_a_unit_and_says_how(
         (["--unit", "Mass_Flow=PSIA"], "SCCM cannot be converted to PSIA"),
         (["--unit", "Volume=SLPM"], "has no number column Volume; it has Mass_Flow"),
         (["--unit", "Mass_Flow"], "is not a conversion"),
-        (["--unit", "Mass_Flow=SLPM", "--standard", "warm"], "'warm' are no standard conditions"),
+        (["--unit", "Mass_Flow=SLPM", "--standard", "warm"], "'warm' is not a pair of"),
     ],
 )
 def test_an_export_that_is_not_possible_writes_nothing(

@@ -69,7 +69,7 @@ def test_a_run_accepts_the_file_and_records_what_answered(
     assert len({each["name"] for each in devices}) == 4
     done = penstock("record", "run.toml", "--check")
     assert done.returncode == 0, done.stderr
-    assert "nothing is in the way" in done.stdout
+    assert "ready to record" in done.stdout
     done = penstock("record", "run.toml", "--duration", "1", "--no-plot", "--out", "run")
     assert done.returncode in (0, 6), done.stderr
     assert (tmp_path / "run" / "samples.csv").stat().st_size > 0

@@ -251,7 +251,7 @@ def test_other_bad_input_is_told_in_a_sentence(tmp_path: Path, query: Query) -> 
     _, error = query(tmp_path / "none.parquet", "SELECT 1", code=5)
     assert "none.parquet does not exist" in error
     _, error = query(path, "SELECT 1", "--memory", "plenty", code=2)
-    assert "'plenty' is no amount of memory; write one such as 500MB or 2GB" in error
+    assert "'plenty' is not an amount of memory; write one such as 500MB or 2GB" in error
     _, error = query(path, "SELECT 1", "--out", tmp_path / "answer.xyz", code=2)
     assert "answer.xyz has no format that can be written; add --format" in error
     _, error = query(path, "SELECT 1", "--overwrite", code=2)
@@ -310,7 +310,7 @@ def test_unfinished_files_of_an_archive_are_left_out(tmp_path: Path, query: Quer
     torn.write_bytes(whole[:-20])
     out, error = query(tmp_path, "SELECT count(*) AS n FROM recording", "--format", "csv")
     assert out == b"n\n8\n"
-    assert error == f"penstock: warning: {torn}: it is no complete Parquet file; left out\n"
+    assert error == f"penstock: warning: {torn}: it is not a complete Parquet file; left out\n"
 
 
 def test_a_recording_that_grows_is_read_with_its_journal(tmp_path: Path, query: Query) -> None:

@@ -96,4 +96,4 @@ def test_what_a_resumed_run_cuts_off_is_kept_and_named(
 
 def test_force_needs_resume(penstock: Any, tmp_path: Path) -> None:
     done = penstock("record", "run.toml", "--force")
-    assert (done.returncode, "--force is for --resume" in done.stderr) == (2, True)
+    assert (done.returncode, "--force lets --resume cut off" in done.stderr) == (2, True)

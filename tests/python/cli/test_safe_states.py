@@ -181,7 +181,7 @@ def test_a_check_names_the_instruments_and_changes_nothing(
     done = penstock("record", "run.toml", "--check")
     assert (done.returncode, done.stderr) == (0, "")
     assert "argon: model " in done.stdout and "Mass_Flow in SCCM" in done.stdout
-    assert "nothing is in the way of a run into out" in done.stdout
+    assert "ready to record into out" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["run.toml"]
     assert setpoint(port) == 0
     slow = tmp_path / "run.toml"
@@ -215,7 +215,7 @@ def test_the_forms_of_a_safe_state_are_read() -> None:
         ('safe_state = { hold = true, on = ["end"] }', '"end"'),
         ('safe_state = { setpoint = 0, unit = "SCCM", ramp = 0 }', "ramp = 0 is out of range"),
         ('protocol = "modbus-rtu"\nsafe_state = { hold = true }', "is for the text protocol"),
-        ('[[device.limit]]\nfield = "F"\nhigh = 1\nsafe = ["oxygen"]', "which is no device"),
+        ('[[device.limit]]\nfield = "F"\nhigh = 1\nsafe = ["oxygen"]', "which is not a device"),
         ('[[device.limit]]\nfield = "F"\nhigh = 1\nsafe = ["argon"]', "has no safe_state"),
     ],
 )

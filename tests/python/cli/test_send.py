@@ -42,7 +42,7 @@ def test_rows_that_were_left_are_sent(penstock: Any, tmp_path: Path) -> None:
 
 def test_what_is_no_spool_or_no_address_is_refused(penstock: Any, tmp_path: Path) -> None:
     done = penstock("send", tmp_path, "nats://host/lab")
-    assert (done.returncode, "is no spool of a sink" in done.stderr) == (5, True)
+    assert (done.returncode, "is not the spool of a sink" in done.stderr) == (5, True)
     (tmp_path / "to").write_text("nats://host:4222/lab\n")
     done = penstock("send", tmp_path, "http://host/lab")
-    assert (done.returncode, "begins with none of influx://" in done.stderr) == (2, True)
+    assert (done.returncode, "does not begin with any of influx://" in done.stderr) == (2, True)

@@ -151,7 +151,7 @@ def test_a_worker_that_dies_is_replaced_and_all_are_at_sighup(folder: Path) -> N
         first = int(ask(url)[0])
         assert first != process.pid
         os.kill(first, signal.SIGKILL)
-        wait_for(process.stderr, rf"Worker \[{first}\] has ended \(-9\)")
+        wait_for(process.stderr, rf"Worker \[{first}\] ended \(-9\)")
         new = int(wait_for(process.stderr, r"Started server process \[(\d+)\]")[1])
         wait_for(process.stderr, "Application startup complete")
         assert int(ask(url)[0]) != first
@@ -202,7 +202,7 @@ def test_a_worker_that_cannot_start_does_not_end_the_others(folder: Path) -> Non
         (folder / "served.py").write_text("app = None")
         first = int(ask(url)[0])
         os.kill(first, signal.SIGKILL)
-        wait_for(process.stderr, "A new worker has not started; the others go on")
+        wait_for(process.stderr, "A new worker did not start; the others go on")
         assert int(ask(url)[0]) != first
         (folder / "served.py").write_text(APP)
         wait_for(process.stderr, "Application startup complete")
@@ -243,14 +243,14 @@ def test_a_worker_that_does_not_end_is_killed(caplog: pytest.LogCaptureFixture) 
         (["served"], "write MODULE:ATTRIBUTE"),
         (["missing:app"], "there is no module 'missing'"),
         (["served:missing"], "has no attribute 'missing'"),
-        (["served:os"], "is no application"),
-        (["served:app", "--factory"], "is no factory"),
+        (["served:os"], "is not an application"),
+        (["served:app", "--factory"], "is not a factory"),
         (["served:app", "--host", "256.1.1.1"], "cannot listen on http://256.1.1.1:8000"),
         (["served:app", "--env-file", "none"], "cannot read none"),
-        (["served:app", "--log-config", "served.py"], "no configuration for logging"),
+        (["served:app", "--log-config", "served.py"], "not a configuration for logging"),
         (["served:app", "--port", "0", "--ssl-certfile", "none"], "cannot be used"),
         (["served:app", "--port", "0", "--lifespan", "on"], "refused to start: no lifespan"),
-        (["served:app", "--port", "0", "--root-path", "x"], "root_path begins with"),
+        (["served:app", "--port", "0", "--root-path", "x"], "root_path must begin with"),
     ],
 )
 def test_what_cannot_be_served(

@@ -176,7 +176,7 @@ def test_a_reload_waits_for_code_that_starts(folder: Path) -> None:  # noqa: F81
         wait_for(process.stderr, "Application startup complete")
         good = (folder / "served.py").read_text()
         (folder / "served.py").write_text("a fault")
-        wait_for(process.stderr, "it is tried after a change")
+        wait_for(process.stderr, "it is tried again after a change")
         (folder / "served.py").write_text(good + "\n")
         wait_for(process.stderr, "Application startup complete")
         assert ask(url)

@@ -127,7 +127,7 @@ def test_a_worker_beyond_its_memory_is_replaced(folder: Path) -> None:  # noqa: 
     with serving(folder, "served:app", *options) as (process, _):
         assert process.stderr is not None
         assert wait_for(process.stderr, r"Memory limit of 1 MiB exceeded \((\d+) MiB\)")
-        wait_for(process.stderr, r"Worker \[\d+\] has ended \(0\)")
+        wait_for(process.stderr, r"Worker \[\d+\] ended \(0\)")
         wait_for(process.stderr, "Started server process")
 
 

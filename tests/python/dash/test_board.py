@@ -212,7 +212,7 @@ def test_an_alarm_ends_where_the_other_limit_is_infinite() -> None:
     "options", [{"low": math.nan}, {"high": math.nan}, {"hysteresis": math.nan}]
 )
 def test_a_limit_that_is_no_number_is_refused(options: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="is no number"):
+    with pytest.raises(ValueError, match="is not a number"):
         Limits(**options)  # type: ignore[arg-type]
 
 

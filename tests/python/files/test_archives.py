@@ -143,11 +143,11 @@ async def test_zstd(tmp_path: Path) -> None:
 async def test_what_is_no_compressed_file_is_refused(tmp_path: Path) -> None:
     plain, cut = tmp_path / "plain", tmp_path / "cut.gz"
     plain.write_bytes(b"plain text")
-    with pytest.raises(ValueError, match=r"plain.* is no gzip"):
+    with pytest.raises(ValueError, match=r"plain.* is not a gzip"):
         await files.open_compressed(plain)
     with pytest.raises(ValueError, match="pass format="):
         await files.open_compressed(tmp_path / "new", "wb")
-    with pytest.raises(ValueError, match="format 'lz4' is none of"):
+    with pytest.raises(ValueError, match="format 'lz4' is not one of"):
         await files.open_compressed(plain, format="lz4")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="invalid mode"):
         files.open_compressed(plain, "r+")  # type: ignore[call-overload]

@@ -80,10 +80,10 @@ async def test_an_empty_file_and_what_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="missing"):
         await files.map(tmp_path / "missing")
     for other in tmp_path, "/dev/null":
-        with pytest.raises(ValueError, match="no regular file"):
+        with pytest.raises(ValueError, match="not a regular file"):
             await files.map(other)
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(ValueError, match="no regular file"):
+    with pytest.raises(ValueError, match="not a regular file"):
         await files.map(tmp_path / "fifo")
 
 

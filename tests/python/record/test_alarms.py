@@ -117,7 +117,7 @@ def test_what_waits_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"name": "x", "entries": {"a": 1}}'])
 def test_a_file_that_is_no_book_is_left_alone(tmp_path: Path, text: str) -> None:
     (tmp_path / "alarms.json").write_text(text)
-    with pytest.raises(AlarmBookError, match="is no alarm book"):
+    with pytest.raises(AlarmBookError, match="is not an alarm book"):
         book(tmp_path)
     assert (tmp_path / "alarms.json").read_text() == text
 
@@ -189,7 +189,7 @@ def test_a_web_hook_needs_a_secret_and_shows_none(
     with pytest.raises(SinkWriteError, match="has no secret"):
         Webhook("https://lab.example/hook")
     (tmp_path / "secret").write_text("whsec_%%%")
-    with pytest.raises(SinkWriteError, match="is no base64"):
+    with pytest.raises(SinkWriteError, match="is not base64"):
         Webhook("https://lab.example/hook", secret_file=tmp_path / "secret")
     monkeypatch.setenv("PENSTOCK_WEBHOOK_SECRET", "plain")
     assert str(Webhook("https://lab.example/T0KEN")) == "https://lab.example:443"

@@ -105,7 +105,7 @@ def test_query_reads_a_bucket(
     assert ask(sql) == [{"f": 10.0}, {"f": 11.0}]
     assert main(["query", TARGET, "SELECT * FROM read_csv('/etc/passwd')"]) == 2
     assert main(["query", f"{TARGET}/none", "SELECT 1"]) == 5
-    assert "is no archive with rows" in capsys.readouterr().err
+    assert "is not an archive with rows" in capsys.readouterr().err
     # The store goes while the question is asked.
     with QuerySession() as session:
         session.attach_datasets(s3_datasets(TARGET))

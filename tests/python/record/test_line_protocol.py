@@ -187,8 +187,8 @@ def test_addresses(url: str, target: str, shown: str) -> None:
     [
         ("influx://me:secret@host/lab", "holds no user and no password.*INFLUX_TOKEN"),
         ("influx://host/lab?token=secret", "unknown option token"),
-        ("influx://host", "no address of a database"),
-        ("influx://host/a/b/c", "no address of a database"),
+        ("influx://host", "not the address of a database"),
+        ("influx://host/a/b/c", "not the address of a database"),
         ("influx://host/lab?api=2", "contradicts its options"),
         ("influx://host/org/bucket?rp=x", "contradicts its options"),
         ("influx://host/lab?api=4", "contradicts its options"),
@@ -199,9 +199,9 @@ def test_addresses(url: str, target: str, shown: str) -> None:
         ("influx://me:se?secret@host/lab", "holds no user"),
         ("influx://me:se\u2100secret@host/lab", "holds no user"),
         ("influx:///me:secret@host", "holds no user"),
-        ("influx://host/?token=secret", "no address of a database"),
-        ("influx://host/a/b/c?token=secret", "no address of a database"),
-        ("influx://host/lab#secret", "behind #"),
+        ("influx://host/?token=secret", "not the address of a database"),
+        ("influx://host/a/b/c?token=secret", "not the address of a database"),
+        ("influx://host/lab#secret", "after #"),
     ],
 )
 def test_a_wrong_address_is_refused_without_its_secret(url: str, message: str) -> None:

@@ -201,7 +201,7 @@ def test_what_is_no_packet_is_refused() -> None:
         list(PacketParser().feed(b"\x30\xff\xff\xff\xff\x01"))
     with pytest.raises(Malformed, match="has 2097152 bytes"):
         list(PacketParser().feed(b"\x30\x80\x80\x80\x01"))
-    with pytest.raises(Malformed, match="no CONNACK"):
+    with pytest.raises(Malformed, match="not a CONNACK"):
         welcomed(Packet(3, 0, b"\0\0\0"))
     with pytest.raises(Malformed, match="no property 127"):
         welcomed(Packet(2, 0, b"\0\0\x01\x7f"))
@@ -216,7 +216,7 @@ def test_what_is_no_packet_is_refused() -> None:
     [
         ("mqtt://me:secret@host/x", r"holds no user and no password.*MQTT_USERNAME"),
         ("mqtt://host/x?password=secret", "there are none"),
-        ("mqtt:///x", "no address of a broker"),
+        ("mqtt:///x", "not the address of a broker"),
         ("mqtt://host/a/%23", "has a wildcard"),
     ],
 )

@@ -286,7 +286,7 @@ def test_a_connection_that_is_lost_while_a_request_is_sent_leaves_no_error_behin
         connection = await NatsConnection.connect("127.0.0.1", server.port, None, {}, 60)
 
         async def drain() -> None:
-            connection._lose("the server has closed the connection")
+            connection._lose("the server closed the connection")
             raise ConnectionResetError("reset")
 
         connection._writer.drain = drain  # type: ignore[method-assign]
@@ -312,8 +312,8 @@ def test_names_become_tokens() -> None:
     ("url", "message"),
     [
         ("nats://me:secret@host/x", r"holds no user and no password.*NATS_TOKEN"),
-        ("nats://host/a.*", "is no subject"),
-        ("nats://host/a b", "is no subject"),
+        ("nats://host/a.*", "is not a subject"),
+        ("nats://host/a b", "is not a subject"),
     ],
 )
 def test_a_wrong_address_is_refused_without_its_secret(url: str, message: str) -> None:

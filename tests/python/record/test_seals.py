@@ -286,7 +286,7 @@ def test_rows_behind_the_stated_end_are_no_problem_and_told(tmp_path: Path) -> N
         file.write(path.read_bytes().splitlines(keepends=True)[-1])
     found = only(path)
     assert (found.problems, found.ended, found.sealed) == ([], ["cut off"], False)
-    assert found.remarks == ["row 121 were written behind the last stated end, or added since"]
+    assert found.remarks == ["row 121 were written after the last stated end, or added since"]
 
 
 def test_a_part_with_fewer_rows_than_its_line_states_is_told_without_seals(tmp_path: Path) -> None:
@@ -504,7 +504,7 @@ def test_seals_that_a_failed_creation_has_left_are_begun_anew(tmp_path: Path, le
     kept = seals.read_bytes()
     path.unlink()
     (tmp_path / "run.csv.meta.json").unlink()
-    with pytest.raises(SinkExistsError, match=r"exists already, and no run\.csv"):
+    with pytest.raises(SinkExistsError, match=r"exists already, and run\.csv does not"):
         write(path, 0, 100)
     assert seals.read_bytes() == kept
     seals.write_bytes(b"" if left == "nothing" else kept[: kept.index(b"\n") + 1])

@@ -177,7 +177,7 @@ async def test_what_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> 
     path.write_text("precious " * 100)
     with warnings.catch_warnings(record=True) as leaked:
         warnings.simplefilter("always")
-        with pytest.raises(SinkWriteError, match="no SQLite database"):
+        with pytest.raises(SinkWriteError, match="not an SQLite database"):
             await SqliteSink(path, append=True).open()
         gc.collect()
     assert [each for each in leaked if issubclass(each.category, ResourceWarning)] == []

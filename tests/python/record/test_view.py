@@ -202,7 +202,7 @@ def test_what_is_no_recording_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for file, text in (
         ("gone.csv", "does not exist"),
-        ("notes.txt", "of no known format"),
+        ("notes.txt", "cannot tell the format"),
         ("empty", "has no .penstock"),
     ):
         with pytest.raises(RecordError, match=text):

@@ -57,7 +57,7 @@ def test_feature_unsupported_by_a_tty_is_reported_with_a_remedy(
 ) -> None:
     with open_serial_port(peer.path) as port:
         assert message(peer.path, lambda: call(port)) == (
-            f"its driver does not support {feature}; leave it alone, or use an adapter that has it"
+            f"the driver does not support {feature}; do without it, or use an adapter that has it"
         )
 
 
@@ -69,7 +69,7 @@ def test_feature_unsupported_by_a_socket_is_reported_with_a_remedy(
         url = f"socket://127.0.0.1:{listener.getsockname()[1]}"
         with open_serial_port(url) as port:
             assert message(url, lambda: call(port)) == (
-                f"a socket does not support {feature}; leave it alone, or use rfc2217:// where "
+                f"a socket does not support {feature}; do without it, or use rfc2217:// where "
                 "the server speaks that"
             )
 

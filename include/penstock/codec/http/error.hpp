@@ -6,7 +6,7 @@
 namespace penstock::codec::http {
 
 /// Why a message is refused. After an error the rest of the connection cannot be parsed: the end of
-/// the message, and so the begin of the next one, is unknown.
+/// the message, and so the beginning of the next one, is unknown.
 enum class Error : std::uint8_t {
     none,
     bare_line_feed,              ///< a line ends with LF instead of CRLF (RFC 9112, 2.2)
@@ -26,7 +26,7 @@ enum class Error : std::uint8_t {
     head_too_large,              ///< beyond `Limits::head`
     too_many_fields,             ///< beyond the field storage
     missing_host,                ///< an HTTP/1.1 request without Host
-    invalid_host,                ///< more than one Host, or one that is no host with a port
+    invalid_host,                ///< more than one Host, or one that is not a host with a port
     invalid_content_length,      ///< not a number, beyond 2^63 - 1, or given twice
     conflicting_framing,         ///< both Content-Length and Transfer-Encoding (RFC 9112, 6.3)
     unexpected_framing,          ///< Transfer-Encoding in HTTP/1.0, or with status 1xx or 204

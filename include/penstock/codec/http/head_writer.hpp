@@ -9,7 +9,7 @@
 namespace penstock::codec::http {
 
 /// Writes the head of a request or response into a buffer of the caller. Refuses what would change
-/// the message's meaning: control characters in a value, a name that is no token, a target with
+/// the message's meaning: control characters in a value, a name that is not a token, a target with
 /// spaces.
 ///
 ///     std::array<char, 512> buffer;

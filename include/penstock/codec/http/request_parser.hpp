@@ -35,7 +35,7 @@ private:
 ///
 ///     std::array<http::Field, 64> storage;
 ///     http::RequestParser parser(storage);
-///     switch (parser.parse(received)) {            // everything since the begin of the request
+///     switch (parser.parse(received)) {            // all that follows the last request
 ///     case Progress::incomplete: break;            // append to `received`, and call again
 ///     case Progress::failed: respond(status_for(parser.error())); break;
 ///     case Progress::complete: handle(parser.head()); received.remove_prefix(parser.head().size);
@@ -48,9 +48,9 @@ public:
     explicit RequestParser(std::span<Field> storage, const Limits& limits = {}) noexcept
         : storage_(storage), limits_(limits) {}
 
-    /// Parses the head at the begin of `data`. After `incomplete`, call again with the same bytes
-    /// and more; they may have moved. After `complete` or `failed`, the next call begins a new
-    /// head.
+    /// Parses the head at the beginning of `data`. After `incomplete`, call again with the same
+    /// bytes and more; they may have moved. After `complete` or `failed`, the next call begins a
+    /// new head.
     [[nodiscard]] Progress parse(std::string_view data) noexcept;
 
     /// The head after `complete`.

@@ -21,7 +21,7 @@ struct Failure {
 
 /// Decodes the frames that a peer sends (RFC 6455, 5). It takes all of its input and keeps at most
 /// 139 bytes: a part of a header, or of a control frame, which has memory of its own. Data is
-/// unmasked in place and returned as views of the input, also from frames that have not ended, so
+/// unmasked in place and returned as views of the input, even from frames that have not ended, so
 /// a message of any size can be streamed.
 ///
 ///     std::span<std::byte> input = received;

@@ -146,6 +146,14 @@ private:
 
 /// A system call on a descriptor, attempted until it does not return EAGAIN. To write one, derive
 /// from `SystemCallOperation` below.
+///
+/// It is in the frame of the task that awaits it, and must not move while it waits: the pollable
+/// knows it by address. It leaves the pollable before its task resumes, in each of the four ways in
+/// which it ends: the attempt succeeds or fails, it is cancelled, interrupted, or the pollable is
+/// destroyed or released. The task may destroy the pollable when it resumes.
+///
+/// Thread safety: only on the thread of the loop on which it waits. Cost: no allocation; one system
+/// call if the descriptor is ready, none before the wait if the last call has found it empty.
 class ReadinessOperation : public OperationBase {
 public:
     /// Completes the operation with `timed_out` if it waits, and returns whether it did. The task

@@ -62,6 +62,12 @@ Task<Awaited<T>> to_task(T awaiter) {
 class JoinBase;
 
 /// A task that runs in a context of its own, as a child of a `JoinBase`.
+///
+/// Owned by the combinator, or by itself when a scope has spawned it. It must not move once it has
+/// begun. Its end has three steps, which a derived class calls in this order: keep the
+/// outcome, `tell`, free the coroutine's frame, `leave`. After `leave` it may be gone.
+///
+/// Thread safety: only on the thread of its loop.
 class ChildBase : public Completion, public io::ListHook<ChildBase> {
 public:
     ChildBase(const ChildBase&) = delete;
@@ -121,6 +127,14 @@ private:
 
 /// An operation that runs child tasks and waits for them. The base of all combinators. It never
 /// completes before its last child has ended. Cancelling it cancels the children.
+///
+/// It counts children rather than listing them for its end: a child leaves the list with its
+/// outcome (`tell`), and the count with its frame (`leave`). The parent resumes at the last one, by
+/// symmetric transfer out of that child, so the join is never resumed while a child's frame exists.
+///
+/// `on_end` runs inside of a child's last step. It may cancel the others, and must not destroy a
+/// child that has not left. Cancelling takes time linear in the children that run; a child's end
+/// takes constant time.
 class JoinBase : public OperationBase {
 public:
     JoinBase(JoinBase&&) = delete;

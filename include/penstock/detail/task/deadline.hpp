@@ -9,7 +9,7 @@
 namespace penstock::detail {
 
 /// Rounds up to nanoseconds, so that nothing ends early. Durations that do not fit become the
-/// maximum. Negative ones and NaN become 0: what is no time must not wait for ever.
+/// maximum. Negative ones and NaN become 0: what is not a time must not wait for ever.
 template <typename Rep, typename Period>
 [[nodiscard]] constexpr io::MonotonicTime
 nanoseconds_of(std::chrono::duration<Rep, Period> duration) noexcept {
@@ -41,7 +41,7 @@ deadline_after(std::chrono::duration<Rep, Period> duration,
     return ahead > never - now ? never : now + ahead;
 }
 
-/// A time of the options of a server, client or WebSocket: 0 is no limit, the same everywhere.
+/// A time of the options of a server, client or WebSocket: 0 means no limit, the same everywhere.
 template <typename Rep, typename Period>
 [[nodiscard]] constexpr std::chrono::duration<Rep, Period>
 time_limit(std::chrono::duration<Rep, Period> given) noexcept {

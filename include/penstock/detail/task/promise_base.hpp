@@ -24,7 +24,7 @@ template <typename T> class TaskAwaiter;
 /// Receives the end of a task that no coroutine awaits, such as the child of a scope.
 struct Completion {
     /// Returns the coroutine to resume, or `std::noop_coroutine()`. The ended task is at its final
-    /// suspension point, so its frame may be destroyed from now on, also by this function.
+    /// suspension point, so its frame may be destroyed from now on, even by this function.
     using Function = std::coroutine_handle<> (*)(Completion&) noexcept;
 
     explicit Completion(Function function) noexcept : complete(function) {}
@@ -37,6 +37,17 @@ template <typename T>
 concept ContinuingAwaiter = requires { typename std::remove_cvref_t<T>::ContinuesCoroutine; };
 
 /// The part of a task's promise that does not depend on its result type.
+///
+/// It is in the coroutine's frame, and owns nothing but the exception. Coroutines that await each
+/// other share one `TaskContext`, which the outermost one's owner keeps alive until its completion
+/// was called: so cancelling looks at one place, and `where` and `caller` give a back trace without
+/// a record of it.
+///
+/// The end of a coroutine resumes what awaits it by symmetric transfer, so a chain of any length
+/// needs no stack. The outermost coroutine calls its `Completion` instead, which may free the frame
+/// that it runs in.
+///
+/// Thread safety: only on the thread of the context's loop.
 class PromiseBase {
 public:
     static void* operator new(std::size_t size) { return allocate_frame(size); }

@@ -20,6 +20,17 @@ using WaitQueue = io::IntrusiveList<Waiter>;
 
 /// An operation that waits for another task, possibly on another thread's loop. The base of the
 /// operations of mutexes, channels and the like.
+///
+/// It is in the frame of the task that awaits it, and refers to the primitive's mutex and queue.
+/// Exactly one of two takes it out of the queue, under the mutex: whoever completes it
+/// (`take_first`), or its cancellation. Whoever is second finds that and does nothing, so a value
+/// that was handed over is never lost by a cancellation.
+///
+/// After `resume_from_any_thread` the waiter may be gone, and with it the primitive: so waiters are
+/// resumed by a `WakeList`, which is declared before the lock and hence ends after it.
+///
+/// Thread safety: `cancel` and the constructor, on the thread of the waiter's loop; the rest under
+/// the mutex. Cost: no allocation; completing and cancelling take constant time.
 class Waiter : public OperationBase, public io::ListHook<Waiter> {
 public:
     /// Removes the first waiter, which can then no longer be cancelled. Null if there is none.

@@ -28,7 +28,7 @@ struct CorsOptions {
 ///     server.route(http::Method::options, "/api", api);
 ///
 /// A request from another origin is answered without the fields that would let its script read the
-/// response. It is no protection of the server: who is no browser does not ask.
+/// response. It does not protect the server: what is not a browser does not ask.
 class Cors {
 public:
     /// Throws `std::invalid_argument` without an origin, for "*" beside others, and for "*" with

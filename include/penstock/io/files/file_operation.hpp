@@ -16,7 +16,7 @@ namespace penstock::io {
 ///
 /// The owner describes the operation with one of the `to_...` functions and passes it to
 /// `FileEngine::start`. From then on it keeps the operation, its paths and its buffers alive and in
-/// place until `on_complete`, also after a cancellation: the kernel may write into a buffer until
+/// place until `on_complete`, even after a cancellation: the kernel may write into a buffer until
 /// the operation completes. `on_complete` is called exactly once for each `start`, on the loop's
 /// thread. It may start the operation again or destroy it.
 ///
@@ -84,7 +84,7 @@ struct FileOperation {
     void to_close(int descriptor) noexcept { describe(Kind::close, descriptor); }
 
     /// preadv2(2). `rw_flags` are RWF_ bits. Files without positions (pipes, terminals) ignore
-    /// `position`. If there is no data yet, the operation waits, also with O_NONBLOCK; with
+    /// `position`. If there is no data yet, the operation waits, even with O_NONBLOCK; with
     /// RWF_NOWAIT it ends with -EAGAIN.
     void to_read(int descriptor, void* into, std::size_t size, std::int64_t position,
                  Extent how = Extent::once, int rw_flags = 0) noexcept {
@@ -225,7 +225,7 @@ struct FileOperation {
         grow = grow_buffer;
     }
 
-    /// Runs `function` on a worker thread, for what is no single system call, such as listing a
+    /// Runs `function` on a worker thread, for what is not a single system call, such as listing a
     /// folder. A cancellation interrupts it only if it `may_block_indefinitely`: its system call
     /// then returns EINTR, after which `function` must return an error. EINTR without a
     /// cancellation is rare, and the caller begins anew.
@@ -258,7 +258,7 @@ struct FileOperation {
     Kind kind = Kind::none;
     Extent extent = Extent::once;
 
-    /// The owner of an open or a `read_file` may set it after `to_open`: the path is no regular
+    /// The owner of an open or a `read_file` may set it after `to_open`: the path is not a regular
     /// file, and opening it may wait for another process. Saves the engine a look at the path.
     bool may_block_indefinitely = false;
 

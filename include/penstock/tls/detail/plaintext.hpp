@@ -16,6 +16,13 @@ inline constexpr std::size_t record_content = std::size_t{1} << 14;
 
 /// The parts of a write, cut into what is encrypted at once. Small parts are copied together with
 /// what follows them, so that a head and its body share a record.
+///
+/// Refers to the parts and their bytes, which must stay and not change until the write is over:
+/// OpenSSL asks for the same bytes again after a short write. Owns only the buffer for parts that
+/// it joins; without memory for it, each part is a record.
+///
+/// `front` is valid, and the same, until `pop`. Cost: constant for each part, and one copy of what
+/// is joined, at most 16 KiB at a time.
 class Plaintext {
 public:
     /// At most four records are encrypted at once.

@@ -68,6 +68,19 @@ struct Compressor {
 };
 
 /// The part of a WebSocket that does not move with it and does not depend on its stream.
+///
+/// Owns the input, the decoder, the compressor and what is to be sent beside messages. It does no
+/// I/O: the operations of a WebSocket read into `chunk` or `bytes`, decode from `rest`, and write
+/// the frames that it makes. One task receives at a time (`receiving`); `messages` orders those who
+/// send messages, and `frames`, taken inside of it, those who write frames.
+///
+/// Invalidated by: the payload of a message, by the next receive and by `release_input`; a frame
+/// that `frame_of` has made, by the next one. `park_input` moves only what is not decoded.
+///
+/// Thread safety: only on the thread of its loop.
+///
+/// An idle connection has no input buffer. `pending`, `compressor` and `peer_reason` are allocated
+/// by the first use, because most connections need none of them.
 class Connection {
 public:
     using Role = codec::websocket::Role;

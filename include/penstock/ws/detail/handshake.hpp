@@ -51,7 +51,7 @@ public:
     /// Takes received bytes. Returns whether the handshake has ended. Throws `std::bad_alloc`.
     [[nodiscard]] bool take(Bytes received);
 
-    /// After the end: what must be sent, also after an error.
+    /// After the end: what must be sent, even after an error.
     [[nodiscard]] std::string_view response() const noexcept { return response_; }
     [[nodiscard]] std::error_code error() const noexcept { return error_; }
     /// How many of the last bytes belong to the frames that follow.

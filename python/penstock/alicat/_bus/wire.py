@@ -110,7 +110,7 @@ def check_seconds(value: object, name: str = "timeout") -> None:
 
 MAX_LINE = 8192
 """Longest line in bytes. The longest known reply, a GP instrument's whole gas list on one line,
-is below 3 KiB; more than this is noise, or a port that is no instrument."""
+is below 3 KiB; more than this is noise, or a port that is not an instrument."""
 
 _AROUND = b" \t\r\n\0"
 
@@ -382,9 +382,9 @@ class Wire:
     def _stalled(self) -> AlicatConnectionError:
         """Take the line for lost because it takes no bytes; the error that says so."""
         # Part of the command may stand in an instrument's buffer: another would be glued to it.
-        self.failure = "it took no bytes"
+        self.failure = "writing timed out"
         return AlicatConnectionError(
-            f"the port {self.label} took no bytes: check its flow control settings and the "
+            f"writing to the port {self.label} timed out: check its flow control settings and the "
             f"adapter{self._then()}",
             context=ErrorContext(port=self.label),
         )

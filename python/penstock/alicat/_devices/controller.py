@@ -427,7 +427,7 @@ class _Controller(Device):
         does not know them.
 
         Raises:
-            AlicatValidationError: ``low`` is above ``high``, or one is no finite number, or there
+            AlicatValidationError: ``low`` is above ``high``, one is not a finite number, or there
                 is no such unit.
         """
         field, meant = self.data_frame_format.setpoint_field, self._session.meant_label

@@ -495,8 +495,8 @@ class Device:
         )
         if answer.value != value:
             raise AlicatCommandRejectedError(
-                f"register {register} of unit {self.unit_id} was to hold {value} and holds "
-                f"{answer.value}: the instrument does not take this value",
+                f"unit {self.unit_id} rejected {value} for register {register}, which reads "
+                f"{answer.value}: write a value that the instrument accepts",
                 context=ErrorContext(unit_id=self.unit_id, port=self.client.label),
             )
         return answer.value

@@ -259,7 +259,7 @@ class ReopenedPort:
         return await self._open_transport(self._settings)
 
     async def open_at(self, baudrate: int) -> Transport:
-        """Open it at another baud rate, also for later calls."""
+        """Open it at another baud rate, even for later calls."""
         self._settings = replace(self._settings, baudrate=baudrate)
         return await self.open()
 

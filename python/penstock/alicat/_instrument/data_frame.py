@@ -160,7 +160,7 @@ class DataFrameFormat:
         """Decode one frame. A poll keeps its decoder instead.
 
         Raises:
-            AlicatProtocolError: the line is no frame of this format (and unit, if given).
+            AlicatProtocolError: the line is not a frame of this format (and unit, if given).
         """
         line = raw.strip()
         return self.decoder(unit_id or line[:1].decode("ascii", "replace"), line)(line)
@@ -259,7 +259,7 @@ def _status_code_of(match: re.Match[str], flavor: DataFrameFormatFlavor) -> str 
     notes = (match["notes"] or "").strip()
     if match["type"] == "string" and _CODE.match(notes):
         return notes
-    raise _error("a conditional column that is no status code is not understood", match.string)
+    raise _error("a conditional column is not a status code", match.string)
 
 
 def _default_field(match: re.Match[str]) -> DataFrameField:

@@ -232,7 +232,7 @@ def parse_version_line(line: bytes, unit_id: str) -> tuple[str, FirmwareVersion,
     """The firmware as spelt, parsed, and its build date, of an answer to ``VE``.
 
     Raises:
-        AlicatProtocolError: the line is no version line of this unit; the class tells why.
+        AlicatProtocolError: the line is not a version line of this unit; the class tells why.
     """
     match = _VERSION.match(line)
     if match is None or match[1] != unit_id.encode():
@@ -275,7 +275,7 @@ def parse_manufacturing_info(lines: Sequence[bytes], unit_id: str) -> Manufactur
     """Read the rows of a ``??M*`` table.
 
     Raises:
-        AlicatProtocolError: a line is no row of this unit, or a row came twice.
+        AlicatProtocolError: a line is not a row of this unit, or a row came twice.
     """
     return _info_of(tuple(lines), unit_id)
 

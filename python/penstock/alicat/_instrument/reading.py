@@ -299,7 +299,7 @@ class FrameDecoder:
         """Decode ``line``, which has no surrounding white space.
 
         Raises:
-            AlicatProtocolError: it is no frame of this unit and format; the class tells why.
+            AlicatProtocolError: it is not a frame of this unit and format; the class tells why.
         """
         if self._plan is not None:
             usual = frame_values(*self._plan, line)
@@ -410,8 +410,8 @@ class FrameDecoder:
             if name not in _GASES and name != self._unseen_gas:
                 self._unseen_gas = name
                 raise UnseenGasError(
-                    f"unit {self.unit_id} reports the gas {name!r}, which is no known gas and new "
-                    "for this instrument; it is believed when it comes again",
+                    f"unit {self.unit_id} reports the gas {name!r}, which is not a known gas and "
+                    "is new for this instrument; it is accepted when it is reported again",
                     field_name="Gas",
                     actual=raw,
                     context=ErrorContext(unit_id=self.unit_id, raw_response=raw),

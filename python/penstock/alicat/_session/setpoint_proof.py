@@ -72,8 +72,8 @@ class MeantUnit:
             wanted = stated_label(stated, in_force)
             if in_force is None:
                 raise AlicatValidationError(
-                    f"unit {unit_id} does not tell the unit of its setpoint, so {wanted} cannot be "
-                    "proven: look at its display, and omit unit=... if it is the same",
+                    f"unit {unit_id} does not state the unit of its setpoint, so {wanted} cannot "
+                    "be proven: look at its display, and omit unit=... if it is the same",
                     context=context,
                 )
             if not are_same_unit(wanted, in_force):
@@ -86,8 +86,8 @@ class MeantUnit:
         meant = self.label
         if meant is not None and (in_force is None or not are_same_unit(meant, in_force)):
             raise AlicatUnitChangedError(
-                f"unit {unit_id} counts its setpoint in {in_force or 'an unknown unit'} now, and "
-                f"not in {meant} as when it was opened; nothing was sent: state unit=... "
+                f"unit {unit_id} counts its setpoint in {in_force or 'an unknown unit'} now, not "
+                f"in {meant} as when it was opened; nothing was sent: state unit=... "
                 "with it, or call refresh_data_frame_format() to take the new unit for granted",
                 expected=meant,
                 actual=in_force,
@@ -125,7 +125,7 @@ class SetpointProof:
     def mean_chosen_unit(self, chosen: str | None, before: Statistic | None) -> None:
         """Let numbers without a unit refer to what a command of this program has chosen.
 
-        What somebody has chosen at the panel meanwhile is no choice of the program.
+        What somebody has chosen at the panel meanwhile is not a choice of the program.
 
         Args:
             chosen: The unit in the command's answer, if it has one.
@@ -204,8 +204,8 @@ class SetpointProof:
             if meant is not None and label is not None and not are_same_unit(meant, label):
                 raise AlicatUnitChangedError(
                     f"unit {self._session.unit_id} was sent {number}, and {source} in {label}: its "
-                    "unit was changed at the same moment, or its answer was damaged; read it, "
-                    "and correct the setpoint at once",
+                    "unit was changed just then, or its answer was damaged; read the setpoint, "
+                    "and send the right one now",
                     expected=meant,
                     actual=label,
                     context=self._session.error_context(SETPOINT),

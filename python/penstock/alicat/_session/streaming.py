@@ -55,7 +55,7 @@ class StreamedFrames:
         """The next frame.
 
         Raises:
-            AlicatProtocolError: a line is no frame, and frames are read strictly.
+            AlicatProtocolError: a line is not a frame, and frames are read strictly.
             AlicatConnectionError: the port is lost or closed.
         """
         letter = self._session.unit_id.encode()
@@ -75,7 +75,7 @@ class StreamedFrames:
             return self._session.reading_of(Exchange(frame, *stamps))
 
     async def stop(self) -> None:
-        """Stop the stream, also if the task is cancelled. The instrument gets its letter back."""
+        """Stop the stream, even if the task is cancelled. The instrument gets its letter back."""
         client = self._client
         await client.waiting.finish(lambda: client.end_stream(self._session.unit_id))
 
@@ -89,7 +89,7 @@ class StreamingSession:
             async for reading in stream:
                 print(reading.values["Mass_Flow"])
 
-    Entering starts the stream, leaving stops it, also after an error or a cancellation: the
+    Entering starts the stream, leaving stops it, even after an error or a cancellation: the
     instrument has its letter back then. Meanwhile every other question on its port raises
     :class:`AlicatStreamingModeError`.
 

@@ -314,7 +314,7 @@ def bounded(value: float, low: float, high: float, what: str) -> str:
     """A number from ``low`` to ``high``, as a plain decimal.
 
     Raises:
-        AlicatValidationError: it is no finite number, or outside.
+        AlicatValidationError: it is not a finite number, or outside.
     """
     text = decimal_text(value, what)
     if not low <= value <= high:

@@ -304,7 +304,7 @@ def _ramp_arguments(request: RampRateRequest, context: CommandContext) -> tuple[
     if as_number(request.max_ramp) < 0:
         raise AlicatValidationError(f"max_ramp must not be negative, as {text} is")
     if request.time_unit is None:
-        raise AlicatValidationError("state the time_unit that max_ramp refers to, also for 0")
+        raise AlicatValidationError("state the time_unit that max_ramp refers to, even for 0")
     try:
         return text, str(TimeUnit(request.time_unit).value)
     except ValueError:

@@ -42,7 +42,7 @@ def decode_frame(line: bytes, request: object, context: CommandContext) -> Parse
     """The data frame that answers a poll and many commands.
 
     Raises:
-        AlicatProtocolError: the line is no frame of this unit in the format in force.
+        AlicatProtocolError: the line is not a frame of this unit in the format in force.
     """
     if context.decoder is None:
         raise AlicatValidationError(

@@ -51,7 +51,7 @@ _SERVERS_RATE = 9600
 class ModbusClient:
     """Executes requests on the units of one connection.
 
-    Several devices may share a client; their requests queue. For the tasks of one event loop; not
+    Several devices may share a client; their requests queue. Use it from one event loop only; not
     thread-safe. A cancelled request releases the line, and its reply is not taken for another one.
 
     Args:

@@ -71,7 +71,7 @@ class ModbusFlowController(ModbusFlowMeter):
         scale, so without limits only the instrument rejects a setpoint that is too large.
 
         Raises:
-            AlicatValidationError: ``low`` is above ``high``, or one is no finite number, or there
+            AlicatValidationError: ``low`` is above ``high``, one is not a finite number, or there
                 is no such unit.
         """
         own = self._setpoint_label()

@@ -80,7 +80,7 @@ _LAST_NUMBER = 247
 class ModbusFlowMeter:
     """A flow meter over Modbus. Made by :func:`open_modbus_device`.
 
-    For the tasks of one event loop. A cancelled call releases the line. As after a timeout, it is
+    Use it from one event loop only. A cancelled call releases the line. As after a timeout, it is
     then unknown whether the instrument has executed the request.
 
     Every method that sends a request may raise what :meth:`ModbusClient.execute` raises. After a
@@ -287,7 +287,7 @@ class ModbusFlowMeter:
         """Give it another Modbus number, which is used from then on.
 
         Raises:
-            AlicatValidationError: ``confirm`` is not true, or it is no number from 1 to 247;
+            AlicatValidationError: ``confirm`` is not true, or it is not a number from 1 to 247;
                 nothing was sent.
         """
         self._require(confirm, "it will answer under another number")
@@ -424,7 +424,7 @@ class ModbusFlowMeter:
         why = (
             f"another command, {executed}, was executed meanwhile"
             if executed != command.value
-            else RESULTS.get(result, "the result is none of the manual's")
+            else RESULTS.get(result, "the manual does not list this result")
         )
         return AlicatCommandRejectedError(
             f"unit {self._unit} on {self._client.label} gave result {result} to command "

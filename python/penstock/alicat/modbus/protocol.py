@@ -70,7 +70,7 @@ class ModbusExceptionError(AlicatCommandRejectedError):
 
     def __init__(self, code: int, *, context: ErrorContext | None = None) -> None:
         self.code = code
-        meaning = _MEANINGS.get(code, "the code is none of the specification's")
+        meaning = _MEANINGS.get(code, "the specification does not list this code")
         super().__init__(
             f"the instrument refused the request with Modbus exception {code}: {meaning}",
             context=context,
@@ -115,9 +115,11 @@ class ReadRegisters:
         return READ_INPUT if self.input_registers else READ_HOLDING
 
     def encode(self) -> bytes:
+        """The request as a PDU: function code and data, without unit number and checksum."""
         return struct.pack(">BHH", self.function, self.address, self.count)
 
     def decode(self, pdu: bytes) -> tuple[int, ...]:
+        """The values of the registers in a reply's PDU. AlicatParseError if it is another reply."""
         size = 2 * self.count
         if len(pdu) != 2 + size or pdu[0] != self.function or pdu[1] != size:
             _refuse(pdu, self.function, f"{self.count} registers")
@@ -144,12 +146,14 @@ class WriteRegisters:
                 )
 
     def encode(self) -> bytes:
+        """The request as a PDU: function code and data, without unit number and checksum."""
         count = len(self.values)
         return struct.pack(
             f">BHHB{count}H", WRITE_MULTIPLE, self.address, count, 2 * count, *self.values
         )
 
     def decode(self, pdu: bytes) -> tuple[int, ...]:
+        """Check the receipt in a reply's PDU. AlicatParseError if it is another reply."""
         if pdu != struct.pack(">BHH", WRITE_MULTIPLE, self.address, len(self.values)):
             _refuse(pdu, WRITE_MULTIPLE, f"the receipt of {len(self.values)} registers")
         return ()
@@ -200,7 +204,7 @@ class Framing(Protocol):
         """Take the next reply, or ``None`` until more bytes come.
 
         Raises:
-            AlicatParseError: the bytes are no frame. What was held is dropped.
+            AlicatParseError: the bytes are not a frame. What was held is dropped.
         """
 
     def clear(self) -> int:
@@ -250,14 +254,21 @@ class RtuFraming:
         self._sent = b""
 
     def frame(self, unit: int, pdu: bytes) -> bytes:
+        """Return the bytes of a request, to which the next reply must belong."""
         content = bytes([unit]) + pdu
         self._sent = content + crc16(content).to_bytes(2, "little")
         return self._sent
 
     def feed(self, data: bytes) -> None:
+        """Add bytes as they came."""
         self._buffer += data
 
     def next_reply(self) -> Reply | None:
+        """Take the next reply, or ``None`` until more bytes come. Skips an echo of the request.
+
+        Raises:
+            AlicatParseError: the bytes are not a frame. What was held is dropped.
+        """
         buffer = self._buffer
         # First, because the echo of a read has the form of a reply at some addresses.
         self._drop_echo()
@@ -273,6 +284,7 @@ class RtuFraming:
         self._refuse("its checksum is wrong")
 
     def clear(self) -> int:
+        """Drop the buffered bytes, and return their number."""
         dropped = len(self._buffer)
         self._buffer.clear()
         return dropped
@@ -329,13 +341,20 @@ class TcpFraming:
         self._number = 0
 
     def frame(self, unit: int, pdu: bytes) -> bytes:
+        """Return the bytes of a request, with the next transaction number."""
         self._number = (self._number + 1) & 0xFFFF
         return _HEADER.pack(self._number, 0, _COUNTED + len(pdu), unit) + pdu
 
     def feed(self, data: bytes) -> None:
+        """Add bytes as they came."""
         self._buffer += data
 
     def next_reply(self) -> Reply | None:
+        """Take the reply to the last request, or ``None`` until more bytes come.
+
+        Raises:
+            AlicatParseError: the bytes are not a frame. What was held is dropped.
+        """
         buffer = self._buffer
         while len(buffer) >= _HEADER.size:
             number, protocol, length, unit = _HEADER.unpack_from(buffer)
@@ -360,6 +379,7 @@ class TcpFraming:
         return None
 
     def clear(self) -> int:
+        """Drop the buffered bytes, and return their number."""
         dropped = len(self._buffer)
         self._buffer.clear()
         return dropped

@@ -237,7 +237,7 @@ MASS_FLOW_CONTROLLER_REGISTERS = RegisterMap(
 )
 #: "Operating Manual: CODA KM-Series Coriolis Mass Flow Meters", chapter "Communication". It has no
 #: register of a gas, a setpoint or a command. The units are fixed. The density, in 1203 and 1204,
-#: is left out: it is no quantity of data frames.
+#: is left out: it is not a quantity of data frames.
 CODA_METER_REGISTERS = RegisterMap(
     "the maker's operating manual for CODA KM meters; not captured",
     MappingProxyType(

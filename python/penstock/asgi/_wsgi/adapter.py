@@ -44,9 +44,9 @@ def wsgi(
         ValueError: If a number is out of its range.
     """
     if threads < 1:
-        raise ValueError(f"threads is at least 1, not {threads}")
+        raise ValueError(f"threads must be at least 1, not {threads}")
     if waiting < 0:
-        raise ValueError(f"waiting is at least 0, not {waiting}")
+        raise ValueError(f"waiting must be at least 0, not {waiting}")
     environ = constant_part(multiprocess=multiprocess)
     return _Adapter(app, environ, lambda: Threads(threads, waiting))
 

@@ -25,7 +25,7 @@ def constant_part(*, multiprocess: bool) -> dict[str, Any]:
         "wsgi.multiprocess": multiprocess,
         "wsgi.run_once": False,
         "wsgi.file_wrapper": FileWrapper,
-        # Reading ends at the body's end, also where its length is not known before.
+        # Reading ends at the body's end, even where its length is not known before.
         "wsgi.input_terminated": True,
     }
 

@@ -90,7 +90,7 @@ class Exchange:
             while self._part is None and not self._broken:
                 self._wait()
             if self._part is None:
-                raise ClientDisconnected("the client has gone before its request was complete")
+                raise ClientDisconnected("the client left before its request was complete")
             part, self._part = self._part, None
             return part
 
@@ -177,7 +177,7 @@ class Exchange:
     async def _feed(self) -> None:
         message = await self._receive()
         if message["type"] == "http.disconnect":
-            raise ClientDisconnected("the client has gone before its request was complete")
+            raise ClientDisconnected("the client left before its request was complete")
         with self._lock:
             self._part = (message.get("body", b""), message.get("more_body", False))
             self._notify()

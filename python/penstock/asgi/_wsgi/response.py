@@ -52,7 +52,7 @@ class Response:
         except Exception as raised:
             error = raised
         except BaseException as raised:  # it would end the loop
-            error = RuntimeError(f"the application has raised {raised!r}")
+            error = RuntimeError(f"the application raised {raised!r}")
             error.__cause__ = raised
         self._exchange.end(*last, error=error)
         error = None
@@ -67,7 +67,7 @@ class Response:
             and not self._head_sent
         ):
             if self._head is None:
-                raise RuntimeError("the application has not called start_response")
+                raise RuntimeError("the application did not call start_response")
             if len(result) < 2:
                 # Nothing runs after it, so it leaves together with the end.
                 return self._last(result[0] if result else b"")
@@ -86,7 +86,7 @@ class Response:
 
         Raises:
             RuntimeError: If it was called before, and `exc_info` is not given.
-            TypeError: If the status or a field is no string, or the headers are no list.
+            TypeError: If the status or a field is not a string, or the headers are not a list.
             ValueError: If they cannot be sent, or a field is hop-by-hop (PEP 3333).
             BaseException: That of `exc_info`, if the head was sent.
         """
@@ -161,7 +161,7 @@ class Response:
         if self._head_sent:
             return ()
         if self._head is None:
-            raise RuntimeError("the application has not called start_response before its body")
+            raise RuntimeError("the application did not call start_response before its body")
         self._head_sent = True
         return (self._head,)
 
@@ -206,26 +206,26 @@ _BODY: Message = {"type": "http.response.body", "more_body": False}
 
 def _check_part(part: Any) -> None:
     if not isinstance(part, bytes):
-        raise TypeError(f"a part of a body is bytes, not {type(part).__name__}")
+        raise TypeError(f"a part of a body must be bytes, not {type(part).__name__}")
 
 
 def _status_code(status: Any) -> int:
     if not isinstance(status, str):
-        raise TypeError(f"the status is a string, not {status!r}")
+        raise TypeError(f"the status must be a string, not {status!r}")
     if not _STATUS.fullmatch(status):
-        raise ValueError(f"the status is a number, a blank and a reason, unlike {status!r}")
+        raise ValueError(f"the status must be a number, a blank and a reason, unlike {status!r}")
     return int(status[:3])
 
 
 def _fields(headers: Any) -> tuple[list[tuple[bytes, bytes]], int | None]:
     if not isinstance(headers, list):
-        raise TypeError(f"the headers are a list, not {type(headers).__name__}")
+        raise TypeError(f"the headers must be a list, not {type(headers).__name__}")
     length = None
     fields = []
     for field in headers:
         name, value = field
         if not isinstance(name, str) or not isinstance(value, str):
-            raise TypeError(f"a header is a pair of strings, not {field!r}")
+            raise TypeError(f"a header must be a pair of strings, not {field!r}")
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
             raise ValueError(f"the header {name!r}: {value!r} cannot be sent")
         lower = name.lower()
@@ -233,12 +233,12 @@ def _fields(headers: Any) -> tuple[list[tuple[bytes, bytes]], int | None]:
             raise ValueError(f"the header {name!r} is the server's (hop-by-hop); leave it out")
         if lower == "content-length":
             if not (value.isascii() and value.isdigit()):
-                raise ValueError(f"Content-Length is a number of bytes, not {value!r}")
+                raise ValueError(f"Content-Length must be a number of bytes, not {value!r}")
             length = int(value)
         try:
             fields.append((lower.encode("latin-1"), value.encode("latin-1")))
         except UnicodeEncodeError as error:
             raise ValueError(
-                f"the header {name!r}: {value!r} has characters that are no bytes (latin-1)"
+                f"the header {name!r}: {value!r} has characters that are not bytes (latin-1)"
             ) from error
     return fields, length

@@ -114,7 +114,7 @@ async def _mix(device: Device, options: argparse.Namespace) -> Any:
             parts[gas] = float(percent)
         except ValueError:
             raise CommandError(
-                f"{text!r} is no part of a mix: write GAS=PERCENT, such as Ar=75", ExitCode.USAGE
+                f"{text!r} is not part of a mix: write GAS=PERCENT, such as Ar=75", ExitCode.USAGE
             ) from None
     if options.name is None or not parts:
         raise CommandError(
@@ -147,7 +147,7 @@ async def _baud(device: Device, options: argparse.Namespace) -> Any:
 async def _raw(device: Device, options: argparse.Namespace) -> Any:
     text: str = options.command
     if not text.isascii() or not text.isprintable():
-        raise CommandError(f"{text!r} is no command: write printable ASCII", ExitCode.USAGE)
+        raise CommandError(f"{text!r} is not a command: write printable ASCII", ExitCode.USAGE)
     letter = device.unit_id.encode()
     rows = await device.client.query_lines(
         letter + text.encode() + b"\r",
@@ -227,7 +227,7 @@ async def execute_by_name(
     command: Any = Commands.all().get(key)
     if command is None:
         raise CommandError(
-            f"{name!r} is no command; penstock alicat do PORT list names them", ExitCode.USAGE
+            f"{name!r} is not a command; penstock alicat do PORT list names them", ExitCode.USAGE
         )
     if isinstance(request, list | tuple):
         request = _filled_in(key, request, confirm=confirm)
@@ -246,7 +246,7 @@ def _filled_in(key: str, words: Sequence[str], *, confirm: bool) -> object:
         if field not in hints or field == "confirm" or not separator:
             known = ", ".join(name for name in hints if name != "confirm") or "none"
             raise CommandError(
-                f"{word!r} is no field of {_shown(key)}; it has {known}, as FIELD=VALUE",
+                f"{word!r} is not a field of {_shown(key)}; it has {known}, as FIELD=VALUE",
                 ExitCode.USAGE,
             )
         values[field] = _value(text, hints[field], word)
@@ -279,7 +279,7 @@ def _value(text: str, hint: Any, word: str) -> Any:
                 continue
     if str in kinds:
         return text
-    raise CommandError(f"{word!r}: that is no value of this field", ExitCode.USAGE)
+    raise CommandError(f"{word!r}: that is not a value of this field", ExitCode.USAGE)
 
 
 def _request_of(key: str) -> type[Any]:

@@ -68,8 +68,8 @@ def add_alicat_commands(commands: Any) -> None:
     tare = actions.add_parser(
         "tare",
         help="take what a sensor shows now for zero",
-        description="Tare a sensor. No instrument can tell whether gas flows or its line is "
-        "vented, so --yes must say that it is so.",
+        description="Tare a sensor. An instrument cannot tell whether gas flows or its line is "
+        "vented: --yes confirms that nothing flows, or that the line is vented.",
         **common,
     )
     ramp = actions.add_parser(
@@ -85,7 +85,7 @@ def add_alicat_commands(commands: Any) -> None:
         "registers",
         help="read and write numbered registers",
         description="Print registers, and write those that are named with a value. A wrong value "
-        "can make an instrument useless: --yes must say that it is meant.",
+        "can make an instrument useless: --yes confirms that you mean it.",
         **common,
     )
     config = actions.add_parser(
@@ -388,7 +388,7 @@ class AnyOrderParser(CommandParser):
 
     The argparse of CPython 3.11 takes an optional positional argument for absent as soon as an
     option comes before it, and refuses it afterwards as unknown. Its ``parse_intermixed_args`` does
-    not, and is no part of what subparsers call.
+    not, and is not part of what subparsers call.
     """
 
     _parsing = False

@@ -104,7 +104,7 @@ REMEDIES: Final = (
         "granted",
         "state the unit with --in",
     ),
-    ("state the time_unit that max_ramp refers to, also for 0", "state the time with --per"),
+    ("state the time_unit that max_ramp refers to, even for 0", "state the time with --per"),
     ("gas_list() names those", "penstock alicat gas PORT --list names those"),
     ("or with engineering_units()", "or with penstock alicat unit"),
     ("choose the serial line with setpoint_source('S')", "penstock alicat source PORT S"),

@@ -130,7 +130,7 @@ def _letters(text: str) -> list[str]:
     for part in text.upper().split(","):
         match = _LETTERS.fullmatch(part.strip())
         if match is None:
-            letters += part.strip()  # ABC; what is no letter is refused by the search
+            letters += part.strip()  # ABC; what is not a letter is refused by the search
             continue
         span = range(ord(match[1]), ord(match[2]) + 1)
         if not span:

@@ -75,7 +75,7 @@ def add_grafana_command(commands: Any, epilog: str) -> None:
         "--source",
         choices=("influx", "postgres", "prometheus"),
         default="influx",
-        help="where the data are that Grafana shows (default: %(default)s)",
+        help="where Grafana reads the data (default: %(default)s)",
     )
     grafana.add_argument("--limits", metavar="run.toml", help="show the limits of this file")
     grafana.add_argument(

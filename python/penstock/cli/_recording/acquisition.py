@@ -210,7 +210,7 @@ def _check_limits(plan: RunPlan) -> None:
     for limit in plan.dash.limits if plan.dash is not None else ():
         if not any(device in names for device, _ in limit.readings()):
             raise CommandError(
-                f"--limit names {limit.name}, which is no device; there are {', '.join(names)}",
+                f"--limit names {limit.name}, which is not a device; there are {', '.join(names)}",
                 ExitCode.USAGE,
             )
 

@@ -179,6 +179,8 @@ _BOOK = "alarms.json"
 class AlarmStates:
     """The book of ``plan``, and the delivery of its events. For one event loop.
 
+    Whether a value raises an alarm is decided by :class:`penstock.cli._limits.LimitWatch`.
+
     Raises:
         CommandError: the book, a URL or a secret cannot be used.
     """
@@ -226,7 +228,7 @@ class AlarmStates:
         """Do what a person asks for; a sentence about it. AlarmBookError: it cannot be."""
         action, key = request.get("do"), request.get("alarm")
         if action not in ACTIONS or not isinstance(key, str):
-            raise AlarmBookError(f"the request names no alarm, or none of {', '.join(ACTIONS)}")
+            raise AlarmBookError(f"the request must name an alarm and one of {', '.join(ACTIONS)}")
         arguments: list[Any] = [key]
         text = f"{author}: {key}"
         if action == "shelve":

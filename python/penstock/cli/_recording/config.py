@@ -301,7 +301,7 @@ def _refuse_unknown_devices(file: str, devices: Sequence[DevicePlan]) -> None:
         for other in (name for limit in device.limits for name in limit.safe or ()):
             if other not in safe:
                 refuse_config(
-                    f'{file}: a limit of "{device.name}" has safe = ["{other}"], which is no '
+                    f'{file}: a limit of "{device.name}" has safe = ["{other}"], which is not a '
                     f"device; there are {', '.join(safe)}"
                 )
             state = safe[other]
@@ -376,7 +376,8 @@ def sink_plan(table: Table) -> SinkPlan:
     scheme = url.partition("://")[0].lower()
     if scheme not in _OPTIONS:
         raise CommandError(
-            f"{table.file}: {table.label}: the url is of no known kind; {_known()}", ExitCode.CONFIG
+            f"{table.file}: {table.label}: the kind of the url is unknown; {_known()}",
+            ExitCode.CONFIG,
         )
     table.refuse_unknown(("url", *_OPTIONS[scheme]))
     options = {
@@ -393,7 +394,7 @@ def sink_of_option(url: str) -> SinkPlan:
     """The plan of ``--to URL``."""
     plan = SinkPlan(url)
     if url.partition("://")[0].lower() not in _OPTIONS:
-        raise CommandError(f"--to has a URL of no known kind; {_known()}", ExitCode.USAGE)
+        raise CommandError(f"the kind of the URL after --to is unknown; {_known()}", ExitCode.USAGE)
     if (wrong := _wrong(plan)) is not None:
         raise CommandError(f"--to: {wrong}", ExitCode.USAGE)
     return plan
@@ -456,7 +457,7 @@ def _curves(table: Table, side: str, devices: Collection[str]) -> tuple[tuple[st
         if device not in devices or not field:
             table.refuse(
                 side,
-                f'has "{text}", which is no device and field',
+                f'has "{text}", which is not a device and a field',
                 f"write DEVICE.FIELD; the devices are {', '.join(devices)}",
             )
         found.append((device, field))

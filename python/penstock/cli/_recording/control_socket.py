@@ -91,7 +91,7 @@ def _remove_abandoned(name: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(status.st_mode):
-        raise OSError(errno.EEXIST, f"{SOCKET_NAME} is no socket")
+        raise OSError(errno.EEXIST, f"{SOCKET_NAME} is not a socket")
     with socket.socket(socket.AF_UNIX) as attempt:
         attempt.setblocking(False)
         try:

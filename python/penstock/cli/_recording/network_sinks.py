@@ -160,7 +160,9 @@ def sink_of(url: str, spool: Path, **options: Any) -> NetworkSink:
     """
     found = _KINDS.get(url.partition("://")[0].lower()) if "://" in url else None
     if found is None:
-        raise ValueError(f"the address begins with none of {', '.join(f'{k}://' for k in _KINDS)}")
+        raise ValueError(
+            f"the address does not begin with any of {', '.join(f'{k}://' for k in _KINDS)}"
+        )
     return found[1](url, spool=spool, **options)
 
 
@@ -183,7 +185,7 @@ def run_send(options: argparse.Namespace, interrupts: Interrupts) -> int:
     spool = Path(options.spool)
     if not (spool / "to").is_file():
         raise CommandError(
-            f"{spool} is no spool of a sink; name a folder such as run-1/samples.influx-spool",
+            f"{spool} is not the spool of a sink; name a folder such as run-1/samples.influx-spool",
             ExitCode.OUTPUT,
         )
     files = {"token_file": options.token_file, "password_file": options.password_file}

@@ -96,8 +96,8 @@ def run_new(options: argparse.Namespace, interrupts: Interrupts) -> int:
     if len(lacking) == len(entries):
         told = "; ".join(f"{entry.name}: {entry.lacking}" for entry in lacking)
         raise CommandError(
-            f"{path} was not written, as nothing of what answered can be recorded by what is known "
-            f"of it: {told}. Write the file by hand, beginning with examples/run.toml",
+            f"{path} was not written, because too little is known of what answered to record it: "
+            f"{told}. Write the file by hand, starting from examples/run.toml",
             ExitCode.DEVICE,
         )
     text = _HEAD.format(file=harmless(os.fspath(path))) + "".join(each.text() for each in entries)

@@ -78,8 +78,8 @@ def ask_recorder(folder: Path, request: dict[str, Any], *, what: str) -> dict[st
         ) from error
     except TimeoutError as error:
         raise CommandError(
-            f"the recorder in {folder} has not answered for {_TIMEOUT:g} s; look whether it is "
-            f"stopped{look}, before you repeat it",
+            f"the recorder in {folder} has not answered for {_TIMEOUT:g} s; check whether it "
+            f"is stopped{look}, before you repeat it",
             ExitCode.OUTPUT,
         ) from error
     except OSError as error:
@@ -88,7 +88,7 @@ def ask_recorder(folder: Path, request: dict[str, Any], *, what: str) -> dict[st
         answer: dict[str, Any] = json.loads(line)
     except ValueError as error:
         raise CommandError(
-            f"the recorder in {folder} ended before it answered; look why it did{look}",
+            f"the recorder in {folder} ended before it answered; find out why{look}",
             ExitCode.OUTPUT,
         ) from error
     return answer

@@ -198,13 +198,13 @@ def _request(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise _RefusedError("the request is not a line of JSON") from None
     if not isinstance(request, dict):
-        raise _RefusedError("the request is no JSON object")
+        raise _RefusedError("the request is not a JSON object")
     return request
 
 
 def _text(value: object, name: str, longest: int, allowed: str) -> str:
     if not isinstance(value, str):
-        raise _RefusedError(f"{name} is no text")
+        raise _RefusedError(f"{name} is not text")
     text = value.strip()
     if not text:
         raise _RefusedError(f"{name} is empty")

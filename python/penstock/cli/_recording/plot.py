@@ -81,7 +81,7 @@ def draw_run(progress: Progress) -> Figure:
     for axes in panels[len(devices) :]:
         axes.set_visible(False)
     panels = panels[: len(devices)]
-    # The lowest panel of every column, also if an odd number of devices leaves a gap.
+    # The lowest panel of every column, even if an odd number of devices leaves a gap.
     for axes in panels[-columns:]:
         axes.set_xlabel("time since start (s)")
         axes.tick_params(labelbottom=True)

@@ -34,8 +34,8 @@ def run_record(options: argparse.Namespace, interrupts: Interrupts) -> int:
         )
     if options.force and not options.resume:
         raise CommandError(
-            "--force is for --resume: it lets it cut off an end that is more than a kill can "
-            "tear; leave it out, or add --resume",
+            "--force lets --resume cut off more than a kill can tear; leave it out, or add "
+            "--resume",
             ExitCode.USAGE,
         )
     sign = signing_key(options.sign)
@@ -96,10 +96,10 @@ def run_check(plan: RunPlan, interrupts: Interrupts) -> int:
         print(line)
     if absent:
         raise CommandError(
-            f"{', '.join(absent)} did not answer; a run would begin without, and ask again",
+            f"{', '.join(absent)} did not answer; a run would begin all the same, and ask again",
             ExitCode.DEVICE,
         )
-    print(f"nothing is in the way of a run into {plan.out}", flush=True)
+    print(f"ready to record into {plan.out}", flush=True)
     return ExitCode.OK
 
 

@@ -71,7 +71,7 @@ def run_archive(options: argparse.Namespace, interrupts: Interrupts) -> int:
         )
         print(
             f"penstock: the stream had lost {counts.missing} messages before they were read, and "
-            f"{counts.refused} were none of a recorder's, which are kept in {kept}",
+            f"{counts.refused} did not come from a recorder; those are kept in {kept}",
             file=sys.stderr,
         )
     interrupts.raise_if_received()

@@ -33,7 +33,7 @@ class Findings:
 
     ``damaged`` counts the places that cannot be read; ``seals`` has what those of its files say;
     ``formats`` where several formats of the same run differ. ``pauses`` are the times between runs,
-    which are no problem.
+    which are not a problem.
     """
 
     parts: int = 0
@@ -244,7 +244,7 @@ def _rate(about: dict[str, Any], device: str | None) -> float | None:
 
 
 def _nanoseconds(pa: Any, compute: Any, seconds: Any) -> Any:
-    """In a damaged file a latency may be anything: what is no time counts as none."""
+    """In a damaged file a latency may be anything: what is not a time counts as none."""
     sane = compute.fill_null(compute.less(compute.abs(seconds), 1e9), False)
     finite = compute.if_else(sane, seconds, 0.0)
     return compute.round(compute.multiply(finite, 1e9)).cast(pa.int64())

@@ -36,7 +36,7 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
     recover.add_argument(
         "--force",
         action="store_true",
-        help="also cut off an end that is more than a kill can tear; it is kept too",
+        help="cut off even more than a kill can tear; what is cut off is kept beside the file",
     )
     recover.add_argument(
         "--sign", metavar="KEY", help="the key of a signed recording: what is sealed here is signed"
@@ -57,7 +57,7 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
         "--key", metavar="PUBLIC", help="the key that must have signed the seals, as PEM"
     )
     verify.add_argument(
-        "--deep", action="store_true", help="read all pages and columns, also of unchanged files"
+        "--deep", action="store_true", help="read all pages and columns, even of unchanged files"
     )
     verify.add_argument("--json", action="store_true", help="print the findings as JSON")
     verify.set_defaults(run=_verify)
@@ -354,7 +354,7 @@ def _archiver_seconds(text: str) -> float:
         value = math.nan
     if not 1.0 <= value <= 86400.0:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time of an archiver; write seconds from 1 to 86400"
+            f"{text!r} is not a time in seconds; write a number from 1 to 86400"
         )
     return value
 

@@ -46,7 +46,7 @@ def convert(
         position = compute.index_in(devices, value_set=pa.array(list(units), pa.string()))
         if compute.any(compute.and_(compute.is_valid(values), compute.is_null(position))).as_py():
             raise CommandError(
-                f"{part.path} does not tell the unit of {name} for every device; it cannot be "
+                f"{part.path} does not state the unit of {name} for every device; it cannot be "
                 "converted",
                 ExitCode.USAGE,
             )
@@ -126,11 +126,13 @@ def parse_conditions(text: str) -> Conditions:
     )
     pressure = _PASCALS.get(_bare_pressure(match[4])) if match else None
     if match is None or pressure is None:
-        raise UnitError(f"{text!r} are no standard conditions; write them as 25C,14.696psia")
+        raise UnitError(
+            f"{text!r} is not a pair of standard conditions; write it as 25C,14.696psia"
+        )
     scale, shift = _to_kelvins(match[2].upper())
     kelvins, pascals = float(match[1]) * scale + shift, float(match[3]) * pressure
     if kelvins <= 0 or pascals <= 0:
-        raise UnitError(f"{text!r} are no possible conditions; write them as 25C,14.696psia")
+        raise UnitError(f"{text!r} is out of range; write conditions such as 25C,14.696psia")
     return Conditions(kelvins, pascals)
 
 

@@ -103,7 +103,7 @@ class DeviceFindings:
         longest_gap_s: the longest of them.
         out_of_order: samples that were asked for before the one above them.
         duplicates: samples that were asked for at the same moment as another, wherever that is.
-        late: polls that began more than a millisecond after their slot. That is no problem.
+        late: polls that began more than a millisecond after their slot. That is not a problem.
         expected_hz: the rate that the metadata tell, or, without one, that of most samples.
         rate_hz: the rate of the samples, where it is another.
     """
@@ -188,7 +188,7 @@ class Polls:
             counts.expected_hz = rate
 
     def _note_doubtful(self, requested: Any) -> None:
-        """Find moments that are no later than one above them."""
+        """Find moments that are not later than one above them."""
         compute = pyarrow_module("pyarrow.compute")
         if not len(requested):
             return

@@ -154,7 +154,7 @@ def _format(options: argparse.Namespace) -> str:
             raise CommandError("--overwrite needs a file to replace; add --out", ExitCode.USAGE)
         if options.format == "parquet" and sys.stdout.isatty():
             raise CommandError(
-                "Parquet is nothing for a terminal; add --out FILE, or choose another --format",
+                "Parquet cannot be shown in a terminal; add --out FILE, or choose another --format",
                 ExitCode.USAGE,
             )
         return str(options.format or "table")

@@ -51,7 +51,7 @@ def import_application(name: str, *, factory: bool, folder: str) -> Any:
         ) from error
     if not callable(found):
         raise CommandError(
-            f"{name} is {type(found).__name__}, which is no application", ExitCode.CONFIG
+            f"{name} is {type(found).__name__}, which is not an application", ExitCode.CONFIG
         )
     if not factory:
         return found
@@ -59,7 +59,7 @@ def import_application(name: str, *, factory: bool, folder: str) -> Any:
         return found()
     except TypeError as error:
         raise CommandError(
-            f"{name} is no factory of applications: {one_line(error)}; leave --factory out",
+            f"{name} is not a factory of applications: {one_line(error)}; leave --factory out",
             ExitCode.CONFIG,
         ) from error
 

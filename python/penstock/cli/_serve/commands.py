@@ -312,28 +312,28 @@ def _size(text: str) -> int:
     units = {"K": 10, "M": 20, "G": 30}
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
     if not number.isdecimal() or (unit and unit not in units):
-        raise argparse.ArgumentTypeError(f"{text} is no size, such as 512M")
+        raise argparse.ArgumentTypeError(f"{text} is not a size; write one such as 512M")
     return int(number) << units.get(unit, 0)
 
 
 def _static(text: str) -> tuple[str, str]:
     prefix, equals, folder = text.partition("=")
     if not equals or not folder or not prefix.startswith("/"):
-        raise argparse.ArgumentTypeError(f"{text} is no PREFIX=DIR with a prefix such as /static")
+        raise argparse.ArgumentTypeError(f"{text} is not PREFIX=DIR, with a prefix such as /static")
     return prefix, folder
 
 
 def _port(text: str) -> int:
     value = int(text)
     if not 0 <= value < 65536:
-        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text} is not a port; write a number from 0 to 65535")
     return value
 
 
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
     return value
 
 

@@ -125,7 +125,7 @@ def _configure(path: str) -> str:
         raise
     except Exception as error:  # each of logging's formats has exceptions of its own
         raise CommandError(
-            f"{path} is no configuration for logging: {one_line(error)}", ExitCode.CONFIG
+            f"{path} is not a configuration for logging: {one_line(error)}", ExitCode.CONFIG
         ) from error
     return text
 

@@ -190,7 +190,7 @@ class _Process:
             self._server = await asgi.serve(self._layers.app, sock=self._sockets, **arguments)
         except asgi.LifespanFailed as error:
             raise CommandError(
-                f"the application has refused to start: {one_line(error)}", ExitCode.CONFIG
+                f"the application refused to start: {one_line(error)}", ExitCode.CONFIG
             ) from error
         except (ValueError, OSError) as error:
             raise CommandError(one_line(error), ExitCode.CONFIG) from error
@@ -209,7 +209,7 @@ class _Process:
                 self._server.close()
             await self._server.wait_closed()
         except asgi.LifespanFailed as error:
-            self._log.error("The application's shutdown has failed: %s", one_line(error))
+            self._log.error("The application's shutdown failed: %s", one_line(error))
         finally:
             ticking.cancel()
         if self._server.unfinished():  # the server has told it
@@ -303,7 +303,7 @@ class _Process:
         except BlockingIOError:
             pass  # it has enough of them to read
         except BrokenPipeError:
-            self._log.error("The supervisor has gone. Ending process.")
+            self._log.error("The supervisor is gone. Ending process.")
             self._heartbeat = None
             self._end_within_grace()
             self._server.close()

@@ -217,7 +217,7 @@ class Supervisor:
         self._forget(worker)
         if worker is self._successor:
             if not worker.stopping:
-                self._give_up_replacing("A new worker has not started; the old ones are kept")
+                self._give_up_replacing("A new worker did not start; the old ones are kept")
             self._successor = None
             return True
         if worker.stopping:
@@ -225,12 +225,12 @@ class Supervisor:
         if code == ExitCode.CONFIG and not worker.ready and not self._options.reload:
             if not any(each.ready for each in self._workers):
                 return False
-            self._log.error("A new worker has not started; the others go on")
+            self._log.error("A new worker did not start; the others go on")
             self._not_before = now + _SHORTEST_LIFE
-        self._log.info("Worker [%d] has ended (%d)", worker.pid, code)
+        self._log.info("Worker [%d] ended (%d)", worker.pid, code)
         if self._options.reload and not worker.ready:
             self._waits_for_change = True
-            self._log.warning("The application has not started; it is tried after a change")
+            self._log.warning("The application did not start; it is tried again after a change")
         if now - worker.started < _SHORTEST_LIFE:
             self._not_before = now + _SHORTEST_LIFE
         return True

@@ -37,7 +37,7 @@ def open_blocking(
     """Open a compressed file: ``mode`` is "r", "w", "a" or "x". Blocks the calling thread."""
     name = chosen or _format_of(path, mode)
     if name not in _LEVELS:
-        raise ValueError(f"format {name!r} is none of {', '.join(_LEVELS)}")
+        raise ValueError(f"format {name!r} is not one of {', '.join(_LEVELS)}")
     level = _LEVELS[name] if level is None else level
     reading = mode == "r"
     if name == "gzip":
@@ -59,7 +59,7 @@ def _format_of(path: StrOrBytesPath, mode: str) -> Format:
             if begin.startswith(magic):
                 return name
         if begin:
-            raise ValueError(f"{os.fspath(path)!r} is no gzip, bz2, xz or zstd file")
+            raise ValueError(f"{os.fspath(path)!r} is not a gzip, bz2, xz or zstd file")
     suffix = os.path.splitext(os.fsdecode(path))[1]
     if suffix not in _SUFFIXES:
         raise ValueError(

@@ -178,7 +178,7 @@ def open_tar(path: StrPath, mode: str = "r", **options: Any) -> Opening[TarArchi
 
     Raises:
         OSError: when awaited, with the name.
-        tarfile.TarError: if it is no tar archive, or not one of this mode.
+        tarfile.TarError: if it is not a tar archive, or not one of this mode.
     """
 
     def make() -> tarfile.TarFile:

@@ -170,7 +170,7 @@ def open_zip(
 
     Raises:
         OSError: when awaited, with the name.
-        zipfile.BadZipFile: if it is no zip archive.
+        zipfile.BadZipFile: if it is not a zip archive.
     """
 
     def make() -> zipfile.ZipFile:

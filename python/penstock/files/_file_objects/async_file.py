@@ -167,7 +167,7 @@ class AsyncFile(AsyncResource, Generic[AnyStr]):
     async def _write_joined(self, lines: Sequence[AnyStr], nothing: AnyStr) -> None:
         """Write lines in as few calls as their lengths allow, or one by one up to an error."""
         length = 0
-        with suppress(TypeError):  # of what is no line, which is found below
+        with suppress(TypeError):  # of what is not a line, which is found below
             length = sum(map(len, lines))
         if length > 2 * _JOINED_LENGTH and len(lines) > 1:
             half = len(lines) // 2

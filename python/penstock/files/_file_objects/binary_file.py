@@ -134,6 +134,7 @@ class BinaryFile(DescriptorFile):
             return len(data)
 
     async def readlines(self, hint: int | None = None) -> list[bytes]:
+        """Read lines until the end, or until their total length exceeds ``hint`` bytes."""
         if hint is not None and hint > 0:
             return await super().readlines(hint)
         return await split_all(await self.read(), self._backend)
@@ -193,7 +194,7 @@ class BinaryFile(DescriptorFile):
     def pread_into(self, buffer: WriteableBuffer, offset: int) -> Awaitable[int]:
         """Read at ``offset`` into a buffer until it is full or the file ends; returns the count.
 
-        The buffer stays exported until the kernel is done with it, also after a cancelled await.
+        The buffer stays exported until the kernel is done with it, even after a cancelled await.
         """
         if self._fd < 0 or not self._readable:
             self._check_readable()
@@ -372,6 +373,14 @@ class BinaryFile(DescriptorFile):
             self._end_turn()
 
     async def truncate(self, size: int | None = None) -> int:
+        """Make the file ``size`` bytes long, by default as long as the position; returns the size.
+
+        The position does not change.
+
+        Raises:
+            OSError: ``size`` is negative, or the kernel refuses it.
+            io.UnsupportedOperation: the file was opened for reading only.
+        """
         await self._take_turn()
         try:
             self._check_writable()
@@ -402,7 +411,7 @@ class BinaryFile(DescriptorFile):
                 await self._write_out()
                 position = await self._size() + offset
             else:
-                raise ValueError(f"whence {whence} is none of SEEK_SET, SEEK_CUR and SEEK_END")
+                raise ValueError(f"whence {whence} is not SEEK_SET, SEEK_CUR or SEEK_END")
             if not 0 <= position <= _LARGEST_POSITION:
                 where = "before the beginning" if position < 0 else "behind the largest"
                 raise OSError(errno.EINVAL, f"position {position} is {where} of a file")

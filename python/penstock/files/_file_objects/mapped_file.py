@@ -86,7 +86,7 @@ def map(path: StrOrBytesPath, *, populate: bool = True) -> Opening[MappedFile]:
 
     Raises:
         OSError: when awaited, with the file's name; ENOMEM for more than 4096 maps at a time.
-        ValueError: when awaited, for what is no regular file.
+        ValueError: when awaited, for what is not a regular file.
     """
 
     async def open_now() -> MappedFile:
@@ -95,7 +95,7 @@ def map(path: StrOrBytesPath, *, populate: bool = True) -> Opening[MappedFile]:
         try:
             mode, size, *_ = backend.describe(fd)
             if not stat.S_ISREG(mode):
-                raise ValueError(f"{os.fspath(path)!r} is no regular file; it cannot be mapped")
+                raise ValueError(f"{os.fspath(path)!r} is not a regular file; it cannot be mapped")
             mapped = MappedFile(fd, size, path)
         finally:
             backend.abandon(fd)

@@ -27,7 +27,7 @@ def parse_mode(mode: str) -> OpenMode:
 
     Raises:
         ValueError: where the built-in ``open`` raises it.
-        TypeError: if ``mode`` is no string.
+        TypeError: if ``mode`` is not a string.
     """
     if not isinstance(mode, str):
         raise TypeError(f"mode must be a string, not {type(mode).__name__}")

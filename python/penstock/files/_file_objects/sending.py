@@ -35,7 +35,7 @@ async def send_range(
 ) -> int:
     """Send up to ``count`` bytes from ``offset`` on; returns how many the file had."""
     transport = getattr(target, "transport", target)
-    if hasattr(transport, "get_extra_info"):  # uvloop's are no asyncio.BaseTransport
+    if hasattr(transport, "get_extra_info"):  # uvloop's are not asyncio.BaseTransport
         return await _to_transport(backend, fd, target, transport, offset, count)
     if isinstance(target, socket.socket):
         if target.gettimeout() != 0:

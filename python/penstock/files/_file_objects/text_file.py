@@ -50,7 +50,7 @@ _DIRECT_ENCODINGS = {
 def check_newline(newline: str | None) -> None:
     """ValueError unless it is an argument that ``open`` takes."""
     if newline not in (None, "", "\n", "\r", "\r\n"):
-        raise ValueError(f"newline {newline!r} is none of None, '', '\\n', '\\r' and '\\r\\n'")
+        raise ValueError(f"newline must be None, '', '\\n', '\\r' or '\\r\\n', not {newline!r}")
 
 
 def text_encoding(name: str) -> str:
@@ -143,29 +143,37 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
 
     @property
     def name(self) -> Any:
+        """What the file was opened by: a path or a descriptor."""
         return self._binary.name
 
     @property
     def mode(self) -> str:
+        """The mode that was given to :func:`~penstock.files.open`."""
         return self._mode
 
     @property
     def closed(self) -> bool:
+        """Whether the file is closed."""
         return self._binary.closed
 
     def fileno(self) -> int:
+        """The descriptor. Its own position is not the file's. ValueError if the file is closed."""
         return self._binary.fileno()
 
     def isatty(self) -> bool:
+        """Whether it is a terminal. ValueError if the file is closed."""
         return self._binary.isatty()
 
     def readable(self) -> bool:
+        """Whether its mode allows reading. ValueError if the file is closed."""
         return self._binary.readable()
 
     def writable(self) -> bool:
+        """Whether its mode allows writing. ValueError if the file is closed."""
         return self._binary.writable()
 
     def seekable(self) -> bool:
+        """Whether it has positions. ValueError if the file is closed."""
         return self._binary.seekable()
 
     def detach(self) -> io.FileIO:
@@ -297,6 +305,7 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
         return text[:size]
 
     async def readlines(self, hint: int | None = None) -> list[str]:
+        """Read lines until the end, or until their total length exceeds ``hint`` characters."""
         if hint is not None and hint > 0:
             return await super().readlines(hint)
         await self._take_turn()
@@ -540,6 +549,10 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
         return encoder
 
     async def truncate(self, size: int | None = None) -> int:
+        """Make the file ``size`` bytes long, by default as long as the position; returns the size.
+
+        The position does not change.
+        """
         if size is None:
             await self._take_turn()
             try:
@@ -564,12 +577,15 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
         return Snapshot(piece.flags, piece.data, piece.pending, len(piece.text))
 
     async def flush(self) -> None:
+        """Pass the buffered data to the kernel."""
         await self._binary.flush()
 
     async def fsync(self) -> None:
+        """Flush, and wait until data and metadata are on the device (fsync(2))."""
         await self._binary.fsync()
 
     async def fdatasync(self) -> None:
+        """Flush, and wait until the data is on the device (fdatasync(2))."""
         await self._binary.fdatasync()
 
     # ---- the position ---------------------------------------------------------------------------
@@ -605,7 +621,7 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
                 self._start_encoding_at(TextPosition(position))
                 return position
             elif whence != os.SEEK_SET:
-                raise ValueError(f"whence {whence} is none of SEEK_SET, SEEK_CUR and SEEK_END")
+                raise ValueError(f"whence {whence} is not SEEK_SET, SEEK_CUR or SEEK_END")
             if offset < 0:
                 raise ValueError(f"position {offset} is negative")
             await self._go_to(TextPosition.unpack(offset))

@@ -91,7 +91,7 @@ class AppendLog:
     time are committed together, with one write and one ``fdatasync`` for all of them, so 200 tasks
     that append take little longer than one.
 
-    After a crash, also after ``kill -9``, opening the log finds every record whose append had
+    After a crash, even after ``kill -9``, opening the log finds every record whose append had
     returned, complete and in order. A record that was being written may be found too, but never a
     part of one: an incomplete record at the end of the file is cut off, and ``log.recovered``
     reports it. Damage anywhere else raises :class:`LogDamaged` and changes nothing.
@@ -208,7 +208,7 @@ class AppendLog:
                 object.
 
         Raises:
-            OSError: if the write failed. The record is not in the log, also after a power cut.
+            OSError: if the write failed. The record is not in the log, even after a power cut.
             LogFailed: if the sync failed, now or earlier. The record may be found when the log is
                 opened again, or not.
             LogError: if the log is closed.

@@ -61,7 +61,7 @@ class Recovered:
         size: bytes of those with the file's header; the file ends there now.
         torn: bytes that were cut off after them, left by a write that was never acknowledged; 0
             after an orderly end.
-        reason: why the bytes that were cut off are no record; empty if there are none.
+        reason: why the bytes that were cut off are not records; empty if there are none.
         kept_in: the file beside the log that has those bytes now, if there are any.
     """
 

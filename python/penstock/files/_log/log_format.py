@@ -229,7 +229,7 @@ def encode_file_header(log: LogIdentity) -> bytes:
 
 
 def parse_file_header(data: bytes) -> LogIdentity | None:
-    """Return the identity of the log that begins with ``data``; None if it is no log's header."""
+    """Return the identity of the log that begins with ``data``; None for another header."""
     if len(data) < FILE_HEADER_SIZE:
         return None
     magic, marker, checksum = _FILE_HEADER.unpack_from(data)
@@ -265,7 +265,7 @@ class RecordParser:
         end: where in the file the last of them ends; ``offset``, unless a batch is not complete.
         commit: where in the file the commit of the last record given out began.
         earlier: how many records belong to earlier commits.
-        damage: why the bytes at ``offset`` are no record; None unless that is certain.
+        damage: why the bytes at ``offset`` are not records; None unless that is certain.
         needed: the least number of further bytes that the next record needs, while ``damage`` is
             None.
     """

@@ -145,7 +145,7 @@ async def read_records(
     Then end, or go on after ``more()``.
 
     Raises:
-        LogDamaged: at bytes that are no record; with ``may_be_torn`` only if records of a later
+        LogDamaged: at bytes that are not records; with ``may_be_torn`` only if records of a later
             commit follow them.
     """
     parser = RecordParser(log)

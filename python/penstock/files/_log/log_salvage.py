@@ -39,7 +39,7 @@ _COMMIT_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class LogGap:
-    """Bytes of a log that are no record.
+    """Bytes of a log that are not records.
 
     Attributes:
         begin: where they begin.
@@ -71,7 +71,7 @@ class LogReport:
         format: 1 or 2; None if the creation of the log was interrupted.
         size: bytes of the file.
         records: good records.
-        gaps: what is no record, in the order of the file.
+        gaps: what is not a record, in the order of the file.
     """
 
     path: str
@@ -82,7 +82,7 @@ class LogReport:
 
     @property
     def damaged(self) -> bool:
-        """Whether acknowledged records are damaged. A torn end alone is no damage."""
+        """Whether acknowledged records are damaged. A torn end alone is not damage."""
         return any(not gap.torn for gap in self.gaps)
 
 
@@ -230,7 +230,9 @@ class ScannedLog:
             if len(data) < _PIECE:
                 break
             position += len(data) - _OVERLAP
-        raise NotALog(self.path, "is no Penstock log: neither its header nor any record is there")
+        raise NotALog(
+            self.path, "is not a Penstock log: neither its header nor any record is there"
+        )
 
 
 def copy_records(payloads: Iterable[bytes], path: str) -> None:

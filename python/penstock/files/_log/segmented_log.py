@@ -66,7 +66,7 @@ class SegmentedLog:
     written more than ``keep_age`` seconds ago. The segment that is written is never removed.
 
     Promises, cancellation and errors of the appends are those of :class:`AppendLog`; a kill at any
-    moment, also during a rotation, loses no acknowledged record and repeats none. One process has
+    moment, even during a rotation, loses no acknowledged record and repeats none. One process has
     the log open at a time. Not thread-safe.
 
     Args:

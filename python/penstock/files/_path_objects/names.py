@@ -227,7 +227,7 @@ class Names:
         return self.with_segments(self._path, *segments)
 
     def with_name(self, name: str) -> Self:
-        """Return the path with another last component; ValueError if that is no name."""
+        """Return the path with another last component; ValueError if that is not a name."""
         return self._derived(self._path.with_name(name))
 
     def with_stem(self, stem: str) -> Self:

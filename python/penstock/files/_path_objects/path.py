@@ -362,7 +362,7 @@ class Path(Names):
         )
 
     async def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
-        """Make the folder; with ``parents``, also those above it."""
+        """Make the folder; with ``parents``, those above it too."""
         if parents:
             await _on_worker(self._path.mkdir, mode, parents, exist_ok)
         else:

@@ -26,7 +26,8 @@ async def rmtree(
 ) -> None:
     """Remove a folder with all that is in it, as ``shutil.rmtree`` does.
 
-    No symbolic link is followed, also none that another process puts in a folder's place meanwhile.
+    No symbolic link is followed, not even one that another process puts in a folder's place
+    meanwhile.
 
     Args:
         path: the folder.

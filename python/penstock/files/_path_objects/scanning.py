@@ -72,7 +72,7 @@ def scan(path: StrPath, *, contents: bool = False, largest: int = _LARGEST) -> S
     """Iterate over what is in a folder, in no order, with the contents of its files if asked.
 
     Each entry is a tuple ``(name, kind, content)``. ``kind`` is "file", "folder", "link" or
-    "other". ``content`` is the bytes of a file; None without ``contents``, for what is no file
+    "other". ``content`` is the bytes of a file; None without ``contents``, for what is not a file
     (links are not followed), and for a file of more than ``largest`` bytes.
 
     A worker thread reads a batch of entries and files at a time, by the folder's descriptor and

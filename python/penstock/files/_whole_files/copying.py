@@ -81,7 +81,7 @@ async def copy(
     complete copy if the rename had begun. No temporary file is left.
 
     Raises:
-        OSError: with a file's name; also if the source is no regular file.
+        OSError: with a file's name; also if the source is not a regular file.
         shutil.SameFileError: if both are the same file.
     """
     source_name, target_name = os.fsdecode(source), os.fsdecode(target)

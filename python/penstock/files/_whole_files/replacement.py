@@ -56,7 +56,7 @@ async def replace_file(
         What ``fill`` returned.
 
     Raises:
-        OSError: with the path; also if the target is no regular file.
+        OSError: with the path; also if the target is not a regular file.
     """
     try:
         return await _replace(backend, stop, path, fill, mode, keep_mode, sync)

@@ -24,7 +24,7 @@ async def write_file(
 ) -> None:
     """Write ``data`` into the file at ``path``, which is created or replaced.
 
-    With ``atomic`` the file has either the old or the new content, also after a crash or a power
+    With ``atomic`` the file has either the old or the new content, even after a crash or a power
     cut. The data are written into a temporary file in the same folder and synced, that file is
     renamed, and the folder is synced. On return the new content is durable. An existing file's
     permissions are kept; its owner, extended attributes and other hard links are not, because it

@@ -156,7 +156,7 @@ def part_path(path: Path, number: int) -> Path:
 
 
 def numbered_parts(path: Path) -> list[tuple[int, Path]]:
-    """The files of a recording with their numbers, also those behind one that is missing."""
+    """The files of a recording with their numbers, including those behind one that is missing."""
     pattern = re.compile(rf"{re.escape(path.stem)}\.part([1-9]\d*){re.escape(path.suffix)}")
     later = (pattern.fullmatch(name) for name in os.listdir(path.parent))
     numbers = {int(match[1]) for match in later if match is not None} - {1}

@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 _BOM = b"\xef\xbb\xbf"
-# Possessive: of two quotes in a row, none may end the field, also if the field then has no end.
+# Possessive: of two quotes in a row, none may end the field, even if the field then has no end.
 _QUOTED = re.compile(rb'"(?:[^"]++|"")*+"')
 _PLAIN = re.compile(rb'[^,"\r\n]*')
 _STAMP = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
@@ -279,7 +279,7 @@ def json_object(line: bytes) -> dict[str, Any] | str:
         return "it is not UTF-8"
     except (ValueError, RecursionError) as error:
         return f"it is not JSON ({error})"
-    return content if isinstance(content, dict) else "it is no JSON object"
+    return content if isinstance(content, dict) else "it is not a JSON object"
 
 
 def _stands_alone(data: bytes, layout: Layout) -> bool:

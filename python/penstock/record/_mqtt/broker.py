@@ -165,7 +165,7 @@ class Broker:
         self._check()
 
     async def hand_over(self, messages: Iterable[tuple[bytes, bytes]], timeout: float) -> None:
-        """Send messages of QoS 0, which nobody acknowledges. Away, also if none leaves in time."""
+        """Send messages of QoS 0, which nobody acknowledges. Away, even if none leaves in time."""
         batch = [publish_packet(topic, payload, 0) for topic, payload in messages]
         try:
             async with asyncio.timeout(timeout):
@@ -248,7 +248,7 @@ class Broker:
             while data := await self._reader.read(1 << 16):
                 for packet in self._parser.feed(data):
                     self._take(packet)
-            self._lose("the broker has closed the connection")
+            self._lose("the broker closed the connection")
         except (OSError, Malformed) as error:
             self._lose(" ".join(str(error).split()) or type(error).__name__)
 
@@ -271,7 +271,7 @@ class Broker:
             reason = packet.body[0] if packet.body else 0
             if reason in _NEVER:
                 self._refusal = reason
-            self._lose(f"the broker has ended the connection: {_name(reason)}")
+            self._lose(f"the broker ended the connection: {_name(reason)}")
         elif packet.kind == CONNACK:
             raise Malformed("a second CONNACK")
 

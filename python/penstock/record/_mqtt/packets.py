@@ -44,7 +44,7 @@ _LARGEST_PACKET = 1 << 20
 
 
 class Malformed(ValueError):
-    """Bytes that are no packet of MQTT 5."""
+    """Bytes that are not a packet of MQTT 5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def _read_variable(body: bytes, at: int) -> tuple[int, int]:
 def welcomed(packet: Packet) -> Welcome:
     """Read a CONNACK. Malformed."""
     if packet.kind != CONNACK or len(packet.body) < 2:
-        raise Malformed("the broker's first packet is no CONNACK of MQTT 5")
+        raise Malformed("the broker's first packet is not a CONNACK of MQTT 5")
     found, _ = _properties(packet.body, 2) if len(packet.body) > 2 else ({}, 2)
 
     def number(identifier: int, otherwise: int) -> int:

@@ -207,7 +207,7 @@ class NatsConnection:
                 future.exception()  # what ended the request is told by another error, or is it
 
     def open_inbox(self) -> Inbox:
-        """An inbox, for messages that are no single answer. Away: the connection is lost."""
+        """An inbox, for messages that are not a single answer. Away: the connection is lost."""
         self._check()
         self._number += 1
         sid = str(self._number + 1)
@@ -261,7 +261,7 @@ class NatsConnection:
             while True:
                 await self._take(await self._line())
         except EOFError:
-            self._lose("the server has closed the connection")
+            self._lose("the server closed the connection")
         except (OSError, ValueError, _Broken) as error:
             self._lose(" ".join(str(error).split()) or type(error).__name__)
 

@@ -49,8 +49,8 @@ def nats_address(url: str) -> BrokerAddress:
     address = BrokerAddress.parse(url, _PORTS, name="penstock", secrets=_SECRETS)
     if not _PREFIX.fullmatch(address.name):
         raise ValueError(
-            f"the prefix {address.name!r} is no subject: write letters, digits, - and _, with full "
-            "stops between them"
+            f"the prefix {address.name!r} is not a subject: write letters, digits, - and _, with "
+            "full stops between them"
         )
     return address
 

@@ -80,7 +80,7 @@ class HttpPost:
                 try:
                     return await self._exchange(request, body)
                 except (OSError, EOFError):
-                    # A server closes a connection that was idle; that is no failure.
+                    # A server closes a connection that was idle; that is not a failure.
                     if not kept:
                         raise
                 await self.close()

@@ -123,7 +123,7 @@ def _name(text: str, special: str) -> str:
 
 
 def series_head(measurement: str, device: str) -> bytes:
-    """What stands before the fields of a line; a device without a name is no tag."""
+    """What stands before the fields of a line; a device without a name is not a tag."""
     head = _name(measurement, ", ")
     return (f"{head},device={_name(device, ',= ')}" if device else head).encode()
 

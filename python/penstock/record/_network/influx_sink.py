@@ -349,13 +349,13 @@ class InfluxAddress:
         names = [unquote(name) for name in parts.path.strip("/").split("/") if name]
         if scheme not in _SCHEMES or not host or not 1 <= len(names) <= 2:
             raise ValueError(
-                f"{scheme or 'influx'}://{host or ''} is no address of a database: write "
+                f"{scheme or 'influx'}://{host or ''} is not the address of a database: write "
                 f"{scheme or 'influx'}://HOST:8086/DATABASE, or HOST:8086/ORGANISATION/BUCKET for "
                 "InfluxDB 2"
             )
         if parts.fragment:
             raise ValueError(
-                f"{scheme}://{host} has something behind #, which is no part of an address: write "
+                f"{scheme}://{host} has something after #, which is not part of an address: write "
                 "%23 for a # in a name"
             )
         options = dict(parse_qsl(parts.query, keep_blank_values=True))

@@ -46,10 +46,12 @@ class BrokerAddress:
         scheme, host, port = parts.scheme, parts.hostname, parts.port
         if scheme not in ports or not host:
             known = " or ".join(f"{each}://HOST" for each in ports)
-            raise ValueError(f"the URL with {scheme}:// is no address of a broker: write {known}")
+            raise ValueError(
+                f"the URL with {scheme}:// is not the address of a broker: write {known}"
+            )
         if parts.query or parts.fragment:
             raise ValueError(
-                f"{scheme}://{host} has options behind ? or #, and there are none: {secrets}"
+                f"{scheme}://{host} has options after ? or #, and there are none: {secrets}"
             )
         return cls(scheme, host, port or ports[scheme], unquote(parts.path).strip("/") or name)
 

@@ -1,6 +1,6 @@
 """The spool of a sink, and the one task that empties it into the other side.
 
-Every payload goes through the log on this machine's disk, also while the other side answers at
+Every payload goes through the log on this machine's disk, even while the other side answers at
 once. There is one writer (``append``), one reader (the sender), and one order, that of the log::
 
       rows        append                 sender                      the other side

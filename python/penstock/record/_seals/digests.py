@@ -190,7 +190,7 @@ class SigningKey:
 
         key = _loaded(path, lambda data: serialization.load_pem_private_key(data, None))
         if not isinstance(key, Ed25519PrivateKey):
-            raise _no_key(path, "it is no private key of Ed25519")
+            raise _no_key(path, "it is not an Ed25519 private key")
         self._key = key
         raw = serialization.Encoding.Raw, serialization.PublicFormat.Raw
         self.public: bytes = key.public_key().public_bytes(*raw)
@@ -222,7 +222,7 @@ class PublicKey:
         if isinstance(key, Ed25519PrivateKey):
             key = key.public_key()
         if not isinstance(key, Ed25519PublicKey):
-            raise _no_key(path, "it is no key of Ed25519")
+            raise _no_key(path, "it is not an Ed25519 key")
         self._key = key
 
     def has_signed(self, digest: bytes, signature: bytes) -> bool:
@@ -244,7 +244,7 @@ def _loaded(path: str | os.PathLike[str], load: Any) -> Any:
     except OSError as error:
         raise _no_key(path, error.strerror or str(error)) from error
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        reason = "it has a password" if isinstance(error, TypeError) else "it is no PEM of a key"
+        reason = "it has a password" if isinstance(error, TypeError) else "it is not a key in PEM"
         raise _no_key(path, reason) from error
 
 

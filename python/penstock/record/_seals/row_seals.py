@@ -106,7 +106,7 @@ def read_row_seals(database: sqlite3.Connection) -> list[RowSeal] | None:
     for *numbers, previous, digest, signature, public_key in rows:
         texts = [bytes.fromhex(each) for each in (previous, digest, signature)]
         if not all(isinstance(each, int) for each in (*numbers[:2], *numbers[3:])):
-            raise ValueError("a number of a seal is none")
+            raise ValueError("a number of a seal is not a number")
         seal, part, kind, first_row, rows_before, first_ns, last_ns = numbers
         counted = RowSeal(seal, part, str(kind), first_row, rows_before, first_ns, last_ns)
         found.append(
@@ -265,7 +265,7 @@ def batch_of_rows(rows: Sequence[Sequence[Any]], schema: RecordSchema) -> Sample
         column = TextColumn() if kind is None else new_column(kind)
         if isinstance(column, TextColumn):
             if not all(value is None or isinstance(value, str) for value in values):
-                raise TypeError(f"{name} has a value that is no text")
+                raise TypeError(f"{name} has a value that is not text")
             column.extend(values)
         else:
             column.data = array(column.typecode, [0 if v is None else v for v in values])

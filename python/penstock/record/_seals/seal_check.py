@@ -86,7 +86,7 @@ def check_file(path: Path, *, growing: bool = False, key: PublicKey | None = Non
     _check_chain(found, findings, growing)
     end = found.last.end
     if size > end and not growing:
-        what = f"{size - end} bytes behind the last seal, from byte {end} on"
+        what = f"{size - end} bytes after the last seal, from byte {end} on"
         if found.last.kind in ENDS:
             findings.problems.append(f"{what}, were added after its run was closed")
         else:
@@ -168,7 +168,7 @@ def _check_chain(found: SealList, findings: SealFindings, growing: bool) -> None
     for number, reason in found.damaged.items():
         # Without a gap, the line has been replaced by another, or a kill has torn the last one.
         told = findings.problems if found.gaps else findings.remarks
-        told.append(f"line {number} of {found.path} is no seal: {reason}")
+        told.append(f"line {number} of {found.path} is not a seal: {reason}")
     previous = Seal(-1, "", 0, 0, 0, 0, 0, 0, b"", found.begin)
     for seal in found.seals:
         if seal in found.gaps:
@@ -185,7 +185,7 @@ def _check_chain(found: SealList, findings: SealFindings, growing: bool) -> None
 def rows_from_to(before: int, rows: int) -> str:
     """Rows as the part of a sentence."""
     if rows <= before:
-        return "its head" if not before else f"what is behind row {before}"
+        return "its head" if not before else f"what is after row {before}"
     if rows == before + 1:
         return f"row {rows}"
     return f"rows {before + 1} to {rows}"

@@ -32,23 +32,34 @@ class BatchSource(Protocol):
     """The source of rows for :func:`pipe`: a :class:`~penstock.record.Recording`, for example."""
 
     @property
-    def schema(self) -> RecordSchema: ...
+    def schema(self) -> RecordSchema:
+        """The columns of the rows so far. Later batches may have more."""
 
     @property
-    def schema_known(self) -> bool: ...
+    def schema_known(self) -> bool:
+        """Whether the columns of all devices are known, so that a sink can be opened with them."""
 
     @property
-    def summary(self) -> AcquisitionSummary: ...
+    def summary(self) -> AcquisitionSummary:
+        """The counts of the run, which grow while it lasts."""
 
     async def next_batch(
         self, min_rows: int = 1, max_wait: float | None = None
-    ) -> SampleBatch | None: ...
+    ) -> SampleBatch | None:
+        """Take the waiting rows, once there are ``min_rows`` or ``max_wait`` seconds have passed.
 
-    def take(self) -> SampleBatch: ...
+        Returns an empty batch when the time is up without a row, and None once the recording has
+        ended and every row was taken. Cancellation takes no rows.
+        """
 
-    def stop(self) -> None: ...
+    def take(self) -> SampleBatch:
+        """Take the rows that wait now, as far as they have one schema; may be empty."""
 
-    async def wait_finished(self) -> None: ...
+    def stop(self) -> None:
+        """Begin the end of the recording: no further poll starts. Does not wait."""
+
+    async def wait_finished(self) -> None:
+        """Return when the recording has ended. Rows may still wait to be taken."""
 
 
 async def pipe(

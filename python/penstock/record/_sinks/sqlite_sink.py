@@ -478,7 +478,7 @@ def _remedy(error: Exception) -> str:
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return "another program holds the database: end it or raise busy_timeout"
     if name.startswith("SQLITE_NOTADB"):
-        return "the file is no SQLite database: choose another name"
+        return "the file is not an SQLite database: choose another name"
     if name.startswith("SQLITE_READONLY"):
         return "the file or its folder is read-only: choose another folder"
     return "check the disk and record elsewhere"

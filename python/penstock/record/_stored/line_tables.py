@@ -275,7 +275,7 @@ def _plainly(reason: str, names: Sequence[str]) -> str:
     match = _CELL.fullmatch(reason)
     if match is None or int(match[1]) >= len(names):
         return reason
-    return f"{names[int(match[1])]} is no {match[2]}: {match[3]}"
+    return f"{names[int(match[1])]} is not a valid {match[2]}: {match[3]}"
 
 
 # JSON Lines as Arrow tables: the rows that can be read, and what is wrong with others.

@@ -1,6 +1,6 @@
 """What makes a table that came from a file safe to use.
 
-A damaged file can yield a table with anything in it: names that are no text, metadata that are no
+A damaged file can yield a table with anything in it: names that are not text, metadata that are not
 JSON, rows without the columns that every row has. Each such thing is noted and taken out here,
 once, so that no user of a table has to expect it.
 """
@@ -38,7 +38,7 @@ _TEXTS = ("device", "unit_id", "status", "error", "event", "message", "error_cod
 def described_schema(columns: list[dict[str, Any]], recording: dict[str, Any]) -> RecordSchema:
     """The schema of a part from the description that lies beside its rows."""
     if not isinstance(recording, dict):
-        raise ValueError("the description of the recording is no JSON object")
+        raise ValueError("the description of the recording is not a JSON object")
     names = [str(entry["name"]) for entry in columns]
     if tuple(names[: len(LEADING_COLUMNS)]) != LEADING_COLUMNS or len(set(names)) < len(names):
         raise ValueError("the described columns are not those of a recording")
@@ -140,7 +140,9 @@ def sound_table(path: Path, table: Any, damages: DamageList) -> Any:
             continue
         kind = column.type
         if pa.types.is_timestamp(kind) and not _has_known_zone(kind):
-            damages.note(path, f"column {name}", "its time zone is none; the times are read as UTC")
+            damages.note(
+                path, f"column {name}", "its time zone is unknown; its times are read as UTC"
+            )
             kind = pa.timestamp(kind.unit, "UTC")
             column = pa.chunked_array([chunk.view(kind) for chunk in column.chunks], kind)
         fields.append(pa.field(name, kind, schema.field(number).nullable, about or None))
@@ -167,7 +169,7 @@ def _sound_metadata(
         except UNREADABLE:
             valid = False
         if not valid:
-            damages.note(path, "metadata", "they cannot be read, units of fields apart")
+            damages.note(path, "metadata", "they cannot be read, except for the units of fields")
             del metadata[METADATA_KEY]
     if RUNS_KEY in metadata:
         try:
@@ -249,7 +251,7 @@ def usable_column(path: Path, name: str, column: Any, damages: DamageList) -> An
 
 
 def times_of_a_calendar(path: Path, name: str, column: Any, damages: DamageList) -> Any:
-    """The same times without those that are no nanoseconds of 64 bits since 1970."""
+    """The same times without those that are not nanoseconds of 64 bits since 1970."""
     pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
     most = _MOST_NS * _A_SECOND[column.type.unit] // 10**9
     numbers = column.cast(pa.int64())

@@ -191,7 +191,7 @@ def _rows(
 
 
 def _check_pages(database: sqlite3.Connection, path: Path, damages: DamageList) -> None:
-    """What SQLite itself finds wrong with the pages, also where every row could be read."""
+    """What SQLite itself finds wrong with the pages, even where every row could be read."""
     try:
         lines = [str(row[0]) for row in database.execute("PRAGMA quick_check(100)")]
     except _DATABASE_ERRORS as error:

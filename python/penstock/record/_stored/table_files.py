@@ -282,7 +282,7 @@ def _parquet_schema(path: Path) -> Any:
 
 
 def _rows_in(path: Path, schema: Any) -> int:
-    """All rows, also those that cannot be read; ValueError if some cannot even be counted."""
+    """All rows, including those that cannot be read; ValueError if some cannot even be counted."""
     if path.suffix != ".arrow":
         return ParquetFormat("zstd").count_rows(path)
     quiet = DamageList(strict=False)

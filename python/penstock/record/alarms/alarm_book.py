@@ -93,8 +93,8 @@ class AlarmBook:
         latch: alarms stay until they are reset.
 
     Raises:
-        AlarmBookError: the file is there and is no alarm book, or cannot be read. Any method: it
-            cannot be written.
+        AlarmBookError: the file is there and is not an alarm book, or cannot be read. Any method:
+            it cannot be written.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class AlarmBook:
             return _Content(**found, entries=entries)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise AlarmBookError(
-                f"{self.path} is no alarm book ({error}): move it away, and alarms begin anew"
+                f"{self.path} is not an alarm book ({error}): move it away, and alarms begin anew"
             ) from error
 
     def _write(self) -> None:

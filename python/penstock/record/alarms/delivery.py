@@ -275,7 +275,7 @@ class Webhook:
                 return base64.b64decode(text.removeprefix(_PREFIX), validate=True)
             except binascii.Error as error:
                 raise SinkWriteError(
-                    f"the web hook's secret begins with {_PREFIX} and is no base64: copy it again"
+                    f"the web hook's secret begins with {_PREFIX} but is not base64: copy it again"
                 ) from error
         return text.encode()
 
@@ -312,7 +312,7 @@ class MqttAlarms:
     ) -> None:
         self._address = BrokerAddress.parse(url, _PORTS, name="penstock", secrets=_MQTT_SECRETS)
         if any(each in self._address.name for each in "+#\0"):
-            raise ValueError(f"the prefix {self._address.name!r} is no topic: leave out + and #")
+            raise ValueError(f"the prefix {self._address.name!r} is not a topic: leave out + and #")
         self._tls = trusting(ca_file) if self._address.scheme == "mqtts" else None
         self._user = Secret(None, "MQTT_USERNAME")
         self._password = Secret(

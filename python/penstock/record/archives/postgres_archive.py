@@ -242,7 +242,7 @@ class _PostgresRun(WaitingRun[_Prepared]):
 
 
 def _batch(message: StreamMessage) -> SampleBatch | None:
-    """The rows of a message with their run and numbers; None if they are no recorder's."""
+    """The rows of a message with their run and numbers; None if they are not a recorder's."""
     table = rows_of_message(message)
     if table is None:
         return None

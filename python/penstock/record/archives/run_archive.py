@@ -254,7 +254,7 @@ ROW_NUMBER = "archive_row"
 
 
 def rows_of_message(message: StreamMessage) -> Any | None:
-    """The rows of a message with their numbers; None if they are no rows of a recorder."""
+    """The rows of a message with their numbers; None if they are not rows of a recorder."""
     pa = pyarrow_module()
     ipc = pyarrow_module("pyarrow.ipc")
     try:

@@ -77,12 +77,15 @@ class FolderStore:
         return str(self._folder)
 
     def location(self, name: str) -> str:
+        """The path of the object ``name``, which need not exist."""
         return str(self._folder / name)
 
     def put(self, name: str, data: bytes) -> None:
+        """Create or replace an object in one step; durable on return. ArchiveError if it fails."""
         self._put(name, data, overwrite=True)
 
     def create(self, name: str, data: bytes) -> bool:
+        """Create an object; False if there is one of this name, which then stays. ArchiveError."""
         try:
             self._put(name, data, overwrite=False)
         except FileExistsError:
@@ -113,6 +116,7 @@ class FolderStore:
             sync_folder(str(folder))
 
     def read(self, name: str) -> bytes | None:
+        """The bytes of an object; None if it is not there. ArchiveError if it cannot be read."""
         path = self._folder / name
         try:
             return path.read_bytes()
@@ -122,6 +126,7 @@ class FolderStore:
             raise self._failed(path, "read", error) from error
 
     def list(self, folder: str) -> list[StoredObject]:
+        """All objects below ``folder``, in the order of their names. ArchiveError."""
         found = []
         try:
             for here, _, names in os.walk(self._folder / folder):
@@ -140,6 +145,7 @@ class FolderStore:
         return sorted(found, key=lambda each: each.name)
 
     def delete(self, name: str) -> None:
+        """Remove an object; do nothing if it is not there. ArchiveError if it cannot be removed."""
         path = self._folder / name
         try:
             path.unlink(missing_ok=True)
@@ -205,13 +211,16 @@ class S3Store:
         return self._url
 
     def location(self, name: str) -> str:
+        """The URL of the object ``name``, which need not exist."""
         return f"{self._url}/{name}"
 
     def put(self, name: str, data: bytes) -> None:
+        """Create or replace an object in one step; durable on return. ArchiveError if it fails."""
         with self._explained(name):
             self._obstore.put(self._store, name, data, use_multipart=False)
 
     def create(self, name: str, data: bytes) -> bool:
+        """Create an object; False if there is one of this name, which then stays. ArchiveError."""
         with self._explained(name):
             try:
                 self._obstore.put(self._store, name, data, mode="create", use_multipart=False)
@@ -220,6 +229,7 @@ class S3Store:
         return True
 
     def read(self, name: str) -> bytes | None:
+        """The bytes of an object; None if it is not there. ArchiveError if it cannot be read."""
         with self._explained(name):
             try:
                 return bytes(self._obstore.get(self._store, name).bytes())
@@ -227,6 +237,7 @@ class S3Store:
                 return None
 
     def list(self, folder: str) -> list[StoredObject]:
+        """All objects below ``folder``, in the order of their names. ArchiveError."""
         with self._explained(folder):
             found = [
                 StoredObject(each["path"], each["size"], each["last_modified"].timestamp())
@@ -236,6 +247,7 @@ class S3Store:
         return sorted(found, key=lambda each: each.name)
 
     def delete(self, name: str) -> None:
+        """Remove an object; do nothing if it is not there. ArchiveError if it cannot be removed."""
         with self._explained(name), suppress(FileNotFoundError, self._errors.NotFoundError):
             self._obstore.delete(self._store, name)
 

@@ -83,7 +83,7 @@ _COMPLETE: set[type] = set()
 
 
 def require_backend(thing: object) -> None:
-    """Raise TypeError if ``thing`` is no backend."""
+    """Raise TypeError if ``thing`` is not a backend."""
     kind = thing.__class__
     if kind in _COMPLETE:
         return

@@ -86,7 +86,7 @@ class Rfc2217Backend(SocketBackend):
     """A remote port. Thread-safe; its settings and lines wait for the server's answers."""
 
     kind = "an RFC 2217 port"
-    remedy = "leave it alone, or use a port of this machine"
+    remedy = "do without it, or use a port of this machine"
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Rfc2217Backend(SocketBackend):
         if flow is None:
             raise UnsupportedConfigurationError(
                 errno.EINVAL,
-                f"{self.path}: RFC 2217 has no two kinds of flow control at once; choose one",
+                f"{self.path}: RFC 2217 cannot have two kinds of flow control at once; choose one",
                 self.path,
             )
         rate = self._session.request(
@@ -266,7 +266,7 @@ class Rfc2217Backend(SocketBackend):
         return self._session.unsent()
 
     def discard_input(self) -> None:
-        """Empty every buffer on the way, also the server's. Never blocks.
+        """Empty every buffer on the way, including the server's. Never blocks.
 
         What the server had received before it emptied its buffer is dropped when it arrives.
         """

@@ -130,7 +130,7 @@ class StreamBackend:
     """
 
     kind = "a stream"
-    remedy = "leave it alone, or use a port that has it"
+    remedy = "do without it, or use a port that has it"
     is_plain_descriptor = False
     never_blocks = False
     read: Callable[[int], bytes]
@@ -258,7 +258,7 @@ class SocketBackend(StreamBackend):
     """A device whose bytes pass unchanged through one connected stream socket."""
 
     kind = "a socket"
-    remedy = "leave it alone, or use rfc2217:// where the server speaks that"
+    remedy = "do without it, or use rfc2217:// where the server speaks that"
     is_plain_descriptor = True
 
     def __init__(

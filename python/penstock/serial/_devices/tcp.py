@@ -29,7 +29,7 @@ _INFO = struct.Struct("=2xBB4x16xI24x2I")
 def connect_to(url: str, host: str, port: int, timeout: float) -> socket.socket:
     """Return a TCP connection without Nagle's delay, and with keep-alive probes.
 
-    The probes detect after 25 s that a server has vanished, also if the client only receives.
+    The probes detect after 25 s that a server has vanished, even if the client only receives.
 
     Raises:
         PortNotFoundError: Nobody answers at that address.

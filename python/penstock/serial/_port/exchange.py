@@ -93,7 +93,7 @@ class ExchangeOperations(ReceiveHalf, SendHalf):
             SerialTimeoutError: The answer did not end in time.
             anyio.DelimiterNotFound: ``max_bytes`` have arrived, and the answer goes on.
             SerialDisconnectedError: The device has gone away.
-            SerialClosedError: The port is closed, also during the wait.
+            SerialClosedError: The port is closed, even during the wait.
             anyio.BusyResourceError: Another task sends or receives.
 
         After an error or a cancellation the next receive gets every byte that has arrived. A
@@ -176,7 +176,7 @@ class ExchangeOperations(ReceiveHalf, SendHalf):
 
         Raises:
             SerialDisconnectedError: The device has gone away.
-            SerialClosedError: The port is closed, also during the wait.
+            SerialClosedError: The port is closed, even during the wait.
             anyio.BusyResourceError: Another task sends or receives.
 
         After a cancellation the next receive gets every byte that has arrived.

@@ -150,9 +150,9 @@ async def open_serial_port(path: str, config: SerialConfig | None = None) -> Ser
         SerialTimeoutError: A server does not answer.
         PortPermissionError: The user may not open it.
         PortBusyError: Another program holds it, or exclusive use is asked for and it is shared.
-        UnsupportedFeatureError: It is no tty, or the driver lacks something asked for.
+        UnsupportedFeatureError: It is not a tty, or the driver lacks something asked for.
         UnsupportedConfigurationError: The driver did not accept the settings.
-        ConfigurationError: ``config`` is no :class:`SerialConfig`, or a URL is malformed.
+        ConfigurationError: ``config`` is not a :class:`SerialConfig`, or a URL is malformed.
         TypeError: ``path`` is not text.
 
     After an error or a cancellation the port is neither open nor locked nor changed.

@@ -97,9 +97,9 @@ class ReceiveHalf(PortState):
 
         Raises:
             SerialDisconnectedError: The device has gone away.
-            SerialClosedError: The port is closed, also during the wait.
+            SerialClosedError: The port is closed, even during the wait.
             anyio.BusyResourceError: Another task receives.
-            TypeError: ``max_bytes`` is no whole number.
+            TypeError: ``max_bytes`` is not a whole number.
             ValueError: ``max_bytes`` is below 1.
         """
         if max_bytes.__class__ is not int or max_bytes < 1:
@@ -421,7 +421,7 @@ def byte_count(name: str, value: object, *, least: int = 1, or_none: bool = Fals
     """Return ``value`` as a number of bytes.
 
     Raises:
-        TypeError: It is no whole number.
+        TypeError: It is not a whole number.
         ValueError: It is below ``least``.
     """
     or_none_text = ", or None" if or_none else ""

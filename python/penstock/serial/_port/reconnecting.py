@@ -61,12 +61,14 @@ class Backoff:
             raise ValueError(f"jitter must be from 0 up to, not including, 1, not {self.jitter}")
 
     def next_delay(self) -> float:
+        """Count an attempt, and return the seconds to wait before the next one."""
         # 2.0 ** 1100 would overflow; the cap is reached long before.
         delay = min(self.first * 2.0 ** min(self._attempts, 64), self.longest)
         self._attempts += 1
         return min(delay * self.uniform(1 - self.jitter, 1 + self.jitter), self.longest)
 
     def reset(self) -> None:
+        """Begin again with the shortest delay, after a success."""
         self._attempts = 0
 
 

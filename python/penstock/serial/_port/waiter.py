@@ -156,7 +156,7 @@ async def run_to_end(
 
 
 async def run_shielded(function: Callable[..., T], *args: object) -> T:
-    """Call ``function`` in a worker thread, also if cancelled before or while it runs.
+    """Call ``function`` in a worker thread, even if cancelled before or while it runs.
 
     The thread is none of the shared ones, which may all be blocked in drivers.
     """

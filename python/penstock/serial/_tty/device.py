@@ -398,7 +398,7 @@ class TtyDevice:
                     raise
                 raise UnsupportedFeatureError(
                     exc.errno,
-                    f"{self.path}: its driver does not support {feature}; leave it alone, or use "
+                    f"{self.path}: the driver does not support {feature}; do without it, or use "
                     "an adapter that has it",
                     self.path,
                 ) from exc

@@ -56,7 +56,7 @@ class RS485Mode:
             system_calls.set_rs485(self._fd, words)
             raise UnsupportedFeatureError(
                 errno.EINVAL,
-                f"{self._path}: its driver does not support these RS-485 settings; try other "
+                f"{self._path}: the driver does not support these RS-485 settings; try other "
                 "delays or RTS polarity",
                 self._path,
             )
@@ -73,7 +73,7 @@ class RS485Mode:
 
 
 def _words(config: RS485Config, present: tuple[int, ...]) -> tuple[int, ...]:
-    # Bus termination and addressing are no part of this configuration and stay as they are.
+    # Bus termination and addressing are not part of this configuration and stay as they are.
     flags = present[0] & ~_OURS
     if config.enabled:
         flags |= _ENABLED

@@ -326,7 +326,7 @@ def unmet_requests(wanted: LineSettings, actual: LineSettings, *, has_wire: bool
 def refused_error(path: str, unmet: list[str]) -> UnsupportedConfigurationError:
     return UnsupportedConfigurationError(
         errno.EINVAL,
-        f"{path}: its driver does not support {', '.join(unmet)}; choose another value "
+        f"{path}: the driver does not support {', '.join(unmet)}; choose another value "
         "(the previous settings are in force again)",
         path,
     )

@@ -243,12 +243,15 @@ class SerialBase(SerialSettings):
     # ---- as a file -----------------------------------------------------------------------------
 
     def readable(self) -> bool:
+        """True: as ``io.RawIOBase`` asks."""
         return True
 
     def writable(self) -> bool:
+        """True: as ``io.RawIOBase`` asks."""
         return True
 
     def seekable(self) -> bool:
+        """False: a serial line has no positions."""
         return False
 
     def __repr__(self) -> str:
@@ -266,6 +269,7 @@ class SerialBase(SerialSettings):
 
     @property
     def writeTimeout(self) -> float | None:
+        """Pyserial 2's name of :attr:`write_timeout`."""
         return self.write_timeout
 
     @writeTimeout.setter
@@ -274,6 +278,7 @@ class SerialBase(SerialSettings):
 
     @property
     def interCharTimeout(self) -> float | None:
+        """Pyserial 2's name of :attr:`inter_byte_timeout`."""
         return self.inter_byte_timeout
 
     @interCharTimeout.setter
@@ -285,28 +290,37 @@ class SerialBase(SerialSettings):
     sendBreak = send_break
 
     def inWaiting(self) -> int:
+        """Pyserial 2's name of :attr:`in_waiting`."""
         return self.in_waiting
 
     def isOpen(self) -> bool:
+        """Pyserial 2's name of :attr:`is_open`."""
         return self.is_open
 
     def setPort(self, port: str | None) -> None:
+        """Set :attr:`port`, as in pyserial 2."""
         self.port = port
 
     def setRTS(self, value: bool = True) -> None:
+        """Set :attr:`rts`, as in pyserial 2."""
         self.rts = value
 
     def setDTR(self, value: bool = True) -> None:
+        """Set :attr:`dtr`, as in pyserial 2."""
         self.dtr = value
 
     def getCTS(self) -> bool:
+        """Pyserial 2's name of :attr:`cts`."""
         return self.cts
 
     def getDSR(self) -> bool:
+        """Pyserial 2's name of :attr:`dsr`."""
         return self.dsr
 
     def getRI(self) -> bool:
+        """Pyserial 2's name of :attr:`ri`."""
         return self.ri
 
     def getCD(self) -> bool:
+        """Pyserial 2's name of :attr:`cd`."""
         return self.cd

@@ -38,19 +38,23 @@ class Packetizer(Protocol):
         self.transport: ReaderThread | None = None
 
     def connection_made(self, transport: ReaderThread) -> None:
+        """Keep ``transport``. An override calls this one."""
         self.transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the transport, and raise ``exc`` unless it is None."""
         self.transport = None
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Buffer ``data``, and pass on each packet that is complete."""
         self.buffer.extend(data)
         while self.TERMINATOR in self.buffer:
             packet, self.buffer = self.buffer.split(self.TERMINATOR, 1)
             self.handle_packet(packet)
 
     def handle_packet(self, packet: bytes | bytearray) -> None:
+        """Called with each packet, without its terminator. A subclass must define it."""
         raise NotImplementedError("please implement functionality in handle_packet")
 
 
@@ -66,15 +70,18 @@ class FramedPacket(Protocol):
         self.transport: ReaderThread | None = None
 
     def connection_made(self, transport: ReaderThread) -> None:
+        """Keep ``transport``. An override calls this one."""
         self.transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Drop a packet that is not complete, and raise ``exc`` unless it is None."""
         self.transport = None
         self.in_packet = False
         self.packet.clear()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Collect ``data``, and pass on each packet that is complete."""
         for byte in iterbytes(data):
             if byte == self.START:
                 self.in_packet = True
@@ -89,6 +96,7 @@ class FramedPacket(Protocol):
                 self.handle_out_of_packet_data(byte)
 
     def handle_packet(self, packet: bytes) -> None:
+        """Called with each packet, without ``START`` and ``STOP``. A subclass must define it."""
         raise NotImplementedError("please implement functionality in handle_packet")
 
     def handle_out_of_packet_data(self, data: bytes) -> None:
@@ -103,9 +111,11 @@ class LineReader(Packetizer):
     UNICODE_HANDLING = "replace"
 
     def handle_packet(self, packet: bytes | bytearray) -> None:
+        """Decode a line, and pass it to :meth:`handle_line`."""
         self.handle_line(packet.decode(self.ENCODING, self.UNICODE_HANDLING))
 
     def handle_line(self, line: str) -> None:
+        """Called with each line, without its terminator. A subclass must define it."""
         raise NotImplementedError("please implement functionality in handle_line")
 
     def write_line(self, text: str) -> None:
@@ -133,6 +143,7 @@ class ReaderThread(threading.Thread):
         self.join(2)
 
     def run(self) -> None:
+        """Read the port until it is closed or fails, or until :meth:`stop`; the thread's work."""
         self.protocol = self.protocol_factory()
         try:
             self.protocol.connection_made(self)

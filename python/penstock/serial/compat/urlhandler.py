@@ -63,7 +63,7 @@ def _handler_of(kind: str) -> ModuleType:
 
 
 def _class_by_name(url: str) -> tuple[str, type[Serial]]:
-    """Return the port's path and the class; ValueError for a name that is no class of ports."""
+    """Return the port's path and the class; ValueError for a name that is not a class of ports."""
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     name = options.pop("class", "Serial")

@@ -153,9 +153,9 @@ async def _accept(
 
 
 def has_left(stream: ByteStream) -> bool:
-    """Return whether the peer has shut down its side, also if bytes are still unread.
+    """Return whether the peer has shut down its side, even if bytes are still unread.
 
-    False for a stream that is no socket: there only reading to the end shows it.
+    False for a stream that is not a socket: there only reading to the end shows it.
     """
     raw = stream.extra(SocketAttribute.raw_socket, None)
     if raw is None or raw.fileno() < 0:

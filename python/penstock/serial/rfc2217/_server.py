@@ -133,7 +133,7 @@ async def serve_serial_port(
 ) -> None:
     """Open the port at ``path`` and serve it on ``host`` and TCP ``port`` until cancelled.
 
-    ``task_group.start`` returns the TCP port's number once clients can connect, also for a
+    ``task_group.start`` returns the TCP port's number once clients can connect, even for a
     ``port`` of 0, which takes a free one.
 
     Raises:

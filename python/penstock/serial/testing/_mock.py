@@ -119,6 +119,7 @@ class MockBackend(SocketBackend):
 
     @property
     def is_open(self) -> bool:
+        """Whether this end is open."""
         return self._fd >= 0
 
     @property
@@ -174,11 +175,23 @@ class MockBackend(SocketBackend):
         return os.write(self._descriptor(), data if most is None else data[:most])
 
     def configure(self, config: SerialConfig) -> None:
+        """Store the settings, which have no other effect.
+
+        Raises:
+            SerialClosedError: this end is closed.
+            SerialDisconnectedError: the fault plan has unplugged it.
+        """
         self._check_connected()
         super().configure(config)
         self.last_config = config
 
     def modem_lines(self) -> ModemLines:
+        """The modem lines that the peer drives; all are low when the peer is closed.
+
+        Raises:
+            SerialClosedError: this end is closed.
+            SerialDisconnectedError: the fault plan has unplugged it.
+        """
         self._check_connected()
         peer = self._peer
         there = peer is not None and peer.is_open
@@ -186,10 +199,22 @@ class MockBackend(SocketBackend):
         return ModemLines(cts=rts, dsr=dtr, ri=False, cd=dtr)
 
     def control_lines(self) -> ControlLines:
+        """RTS and DTR as this end drives them.
+
+        Raises:
+            SerialClosedError: this end is closed.
+            SerialDisconnectedError: the fault plan has unplugged it.
+        """
         self._check_connected()
         return ControlLines(rts=self._rts, dtr=self._dtr)
 
     def set_control_lines(self, rts: bool | None, dtr: bool | None) -> None:
+        """Drive RTS and DTR, which the peer sees as CTS, DSR and CD; None leaves a line as it is.
+
+        Raises:
+            SerialClosedError: this end is closed.
+            SerialDisconnectedError: the fault plan has unplugged it.
+        """
         self._check_connected()
         changed = 0
         if rts is not None and rts != self._rts:
@@ -202,9 +227,21 @@ class MockBackend(SocketBackend):
             self._peer._line_events.notify(changed)
 
     def line_activity(self) -> LineActivity:
+        """The modem lines, and how often each has changed.
+
+        Raises:
+            SerialClosedError: this end is closed.
+            SerialDisconnectedError: the fault plan has unplugged it.
+        """
         return self._line_events.activity(self.modem_lines())
 
     def begin_line_wait(self, mask: int) -> PendingIoctl:
+        """Begin a wait for a change of the modem lines in ``mask`` (TIOCM_*).
+
+        Raises:
+            SerialClosedError: this end is closed.
+            SerialDisconnectedError: the fault plan has unplugged it.
+        """
         self._check_connected()
         return self._line_events.begin_wait(mask)
 
@@ -222,10 +259,22 @@ class MockBackend(SocketBackend):
         )
 
     def set_break(self, on: bool) -> None:
+        """Begin or end the break state, which the peer does not see.
+
+        Raises:
+            SerialClosedError: this end is closed.
+            SerialDisconnectedError: the fault plan has unplugged it.
+        """
         self._check_connected()
         self._break = on
 
     def input_waiting(self) -> int:
+        """The number of bytes that can be received at once.
+
+        Raises:
+            SerialClosedError: this end is closed.
+            SerialDisconnectedError: the fault plan has unplugged it.
+        """
         self._check_connected()
         return super().input_waiting() - (self._before_wake_up is not None)
 
@@ -235,9 +284,16 @@ class MockBackend(SocketBackend):
         return 0
 
     def discard_output(self) -> None:
+        """Do nothing: written bytes have arrived.
+
+        Raises:
+            SerialClosedError: this end is closed.
+            SerialDisconnectedError: the fault plan has unplugged it.
+        """
         self._check_connected()
 
     def close(self) -> None:
+        """Close this end; the peer receives what was sent, and then the end of its input."""
         self._break = False
         super().close()
 

@@ -8,7 +8,7 @@ byte is computed from the time of the request, so a transport that wakes late de
 once, and the schedule does not drift.
 
 A bus may have several ports, a pseudo-terminal and a network port, as a tapped RS-485 line. Every
-port receives all answers, also those to another port's questions.
+port receives all answers, including those to another port's questions.
 """
 
 from __future__ import annotations

@@ -81,6 +81,7 @@ class PtyPort:
 
     @property
     def plugged(self) -> bool:
+        """Whether the port exists: a program can open it."""
         return self._master >= 0
 
     def fileno(self) -> int:

@@ -368,7 +368,7 @@ class BasisRegisters:
         elif first in (_TARE, _RESET):
             raise RefusedError
         elif first == _NUMBER:
-            # The manual: a value that is no number makes it 1.
+            # The manual: a value that is not a number makes it 1.
             self._numbered.change_number(word if 1 <= word <= 247 else 1)
         elif first == _BASIS_GAS:
             # The manual: a gas that it does not have changes nothing.

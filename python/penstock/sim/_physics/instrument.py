@@ -58,6 +58,7 @@ class Measurand(Enum):
 
     @property
     def is_pressure(self) -> bool:
+        """Whether it is one of the pressures."""
         return self in _PRESSURES
 
 

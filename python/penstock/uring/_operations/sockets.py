@@ -83,7 +83,9 @@ class ReceivedMessage:
         """
         start = _MESSAGE_HEAD.size + address_size + control_size
         if len(found) < start:
-            raise ValueError(f"{len(found)} bytes are no message behind {start} bytes of head")
+            raise ValueError(
+                f"a message of {len(found)} bytes is shorter than its head of {start} bytes"
+            )
         address_length, control_length, _, flags = _MESSAGE_HEAD.unpack_from(found)
         control = _MESSAGE_HEAD.size + address_size
         return cls(

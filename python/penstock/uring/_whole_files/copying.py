@@ -47,7 +47,7 @@ def copy(
     """Copy the contents of a file; ``dst`` appears, or is replaced, only when the copy is complete.
 
     It is written under a temporary name in the same folder. A replaced file's permissions are kept,
-    and a symbolic link stays one. The source is read to its end, also if it grows meanwhile.
+    and a symbolic link stays one. The source is read to its end, even if it grows meanwhile.
 
     Args:
         src: the file to read.
@@ -159,7 +159,7 @@ class _Copy:
             copied = run_jobs(ctx, self._blocks(ctx, pool), depth)
             wanted = sum(wanted for wanted, _ in copied)
             if self.done < wanted:
-                # The source was truncated while it was read: what follows a gap is no copy.
+                # The source was truncated while it was read: what follows a gap is not a copy.
                 end = _end_of(copied)
                 with naming(self.dst):
                     os.ftruncate(self.target, end)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Path = str | bytes | os.PathLike[Any]
 
-# A dictionary's keys are invariant: one of str keys is no mapping of paths of all kinds.
+# A dictionary's keys are invariant: one of str keys is not a mapping of paths of all kinds.
 AnyPath = TypeVar("AnyPath", bound="Path")
 
 # For files that do not report their size.

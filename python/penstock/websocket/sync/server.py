@@ -58,7 +58,7 @@ class Server:
         return self.socket.fileno()
 
     def serve_forever(self) -> None:
-        """Accept connections until `shutdown` is called, also by another thread."""
+        """Accept connections until `shutdown` is called, even by another thread."""
         call(self._server.serve_forever)
 
     def shutdown(self, code: int = 1001, reason: str = "") -> None:

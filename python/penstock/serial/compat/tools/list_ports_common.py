@@ -47,11 +47,13 @@ class ListPortInfo:
         self.interface = port.interface
 
     def usb_description(self) -> str:
+        """A short text for people: product and interface, or the port's name."""
         if self.interface is not None:
             return f"{self.product} - {self.interface}"
         return self.product if self.product is not None else self.name
 
     def usb_info(self) -> str:
+        """Vendor and product id, serial number and location: the ``hwid`` of a USB port."""
         words = [f"USB VID:PID={self.vid or 0:04X}:{self.pid or 0:04X}"]
         if self.serial_number is not None:
             words.append(f"SER={self.serial_number}")
@@ -60,6 +62,7 @@ class ListPortInfo:
         return " ".join(words)
 
     def apply_usb_info(self) -> None:
+        """Set ``description`` and ``hwid`` from the USB fields."""
         self.description = self.usb_description()
         self.hwid = self.usb_info()
 

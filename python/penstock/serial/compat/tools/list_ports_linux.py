@@ -12,7 +12,7 @@ __all__ = ["SysFS", "comports"]
 
 
 class SysFS(ListPortInfo):
-    """A port described from sysfs; only its name if the path is no port."""
+    """A port described from sysfs; only its name if the path is not a port."""
 
     def __init__(self, device: str) -> None:
         super().__init__(device)
