@@ -90,7 +90,7 @@ class StaticFiles:
         self._folder = os.path.realpath(folder)
         self._inside = os.path.join(self._folder, "")
         if not stat.S_ISDIR(os.stat(self._folder).st_mode):
-            raise NotADirectoryError(20, "is no folder", folder)
+            raise NotADirectoryError(20, "is not a folder", folder)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         name = self._name(scope) if scope["type"] == "http" else None

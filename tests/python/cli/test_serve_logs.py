@@ -102,6 +102,6 @@ def test_a_worker_whose_loop_is_blocked_is_replaced(folder: Path) -> None:  # no
         blocked = threads.submit(block, url)
         killed = wait_for(process.stderr, r"Worker \[(\d+)\] has shown no sign of life for 3 s")
         blocked.result(60)
-        wait_for(process.stderr, rf"Worker \[{killed[1]}\] has ended")
+        wait_for(process.stderr, rf"Worker \[{killed[1]}\] ended")
         wait_for(process.stderr, "Started server process")
         assert httpx.get(url, trust_env=False).status_code == 404
