@@ -221,7 +221,7 @@ void CallbackSocket::take_input() noexcept {
 
 /// After the handler was called outside of a task.
 void CallbackSocket::go_on() noexcept {
-    if (ending_ || socket_->connection_->holds_input() || socket_->socket() == nullptr) {
+    if (ending_ || socket_->connection_->holds_input() || stream().socket() == nullptr) {
         start(false);
     } else {
         rest();
@@ -471,7 +471,7 @@ Task<void> CallbackSocket::flush(std::vector<std::byte> part, Turn message, Turn
     try {
         if (!part.empty()) {
             detail::FrameWrite writing(*socket.connection_);
-            sent = writing.end(co_await socket.socket()->write_all(Bytes(part)));
+            sent = writing.end(co_await stream().socket()->write_all(Bytes(part)));
             if (sent) {
                 sent = co_await socket.write_pending();
             }
@@ -577,9 +577,10 @@ Task<std::error_code> CallbackSocket::converse(bool silent) {
             (void)co_await penstock::detail::BudgetOperation();
             break;
         case Kind::incomplete: {
-            if (socket.socket() != nullptr && connection.decoder.at_rest()) {
+            if (stream().socket() != nullptr && connection.decoder.at_rest()) {
                 co_return std::error_code();
             }
+            connection.chunk = {}; // all of it is decoded, and this may wait for long
             receiving_ = &canceller;
             done = co_await cancellable(canceller, socket.feed(true));
             receiving_ = nullptr;

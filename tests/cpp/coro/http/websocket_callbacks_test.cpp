@@ -35,6 +35,7 @@
 #include "coro/support/tcp_pair.hpp"
 #include "coro/ws/frames.hpp"
 #include "coro/ws/request.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/watchdog.hpp"
 
 namespace {
@@ -496,6 +497,33 @@ TEST(WebSocketCallbacksOfHttp, AreSeenByThoseWhoWatch) {
         EXPECT_EQ(server.connections(), 1U);
         expect(co_await socket.close());
     });
+}
+
+TEST(WebSocketCallbacksOfHttp, WorkOverUnixSockets) {
+    const Watchdog watchdog;
+    Log log;
+    const penstock::testing::TemporaryFolder folder;
+    const net::UnixEndpoint endpoint = *net::UnixEndpoint::path(folder.path("socket"));
+    ws::Server server(expect(net::UnixListener::listen(endpoint)));
+    const auto talk = [&]() -> Task<Result<>> {
+        using Socket = ws::BasicWebSocket<net::UnixStream>;
+        Socket socket = co_await unwrap(
+            Socket::connect(co_await unwrap(net::UnixStream::connect(endpoint)), "h", "/"));
+        // More than the kernel takes at once, and what came in pieces.
+        const std::string large(1 << 20, 'x');
+        for (const std::string_view text : {"one", large.c_str(), "three"}) {
+            co_await unwrap(socket.send_text(text));
+            EXPECT_TRUE((co_await unwrap(socket.receive())).text() == text);
+        }
+        co_await unwrap(socket.ping());
+        co_await unwrap(socket.send_text("four"));
+        EXPECT_EQ((co_await unwrap(socket.receive())).text(), "four");
+        server.shutdown(1min);
+        EXPECT_EQ((co_await socket.receive()).error(), ws::Error::closed);
+        co_return Result<>();
+    };
+    expect(run(all(server.serve(guests(log)), talk())));
+    EXPECT_EQ(log.lines, (std::vector<std::string>{"open /", "closed 1001 "}));
 }
 
 TEST(WebSocketCallbacksOfHttp, WorkOverAStreamThatIsNoSocket) {
