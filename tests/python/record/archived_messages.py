@@ -14,14 +14,20 @@ from tests.python.record.batches import flow_batch
 __all__ = ["message", "rows_of"]
 
 
-def message(part: int, sequence: int, rows: int = 1, run: str = "r") -> StreamMessage:
+def message(
+    part: int, sequence: int, rows: int = 1, run: str = "r", device: str = "fuel"
+) -> StreamMessage:
     """A message of ``rows`` rows, whose flow counts up from ``part`` times 10."""
     table = pyarrow.Table.from_batches([flow_batch(rows, part * 10).to_arrow()])
+    place = table.schema.get_field_index("device")
+    table = table.set_column(place, "device", pyarrow.array([device] * rows))
     sink = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     data = sink.getvalue().to_pybytes()
-    return StreamMessage(sequence, f"lab.{run}.fuel", f"{run}/fuel/{part}", part * rows, data)
+    return StreamMessage(
+        sequence, f"lab.{run}.{device}", f"{run}/{device}/{part}", part * rows, data
+    )
 
 
 def rows_of(target: Path) -> list[tuple[str, str, int, float]]:

@@ -273,6 +273,36 @@ def test_small_files_are_joined_and_the_old_ones_go(tmp_path: Path) -> None:
     assert rows_of(tmp_path) == before
 
 
+@pytest.mark.parametrize("devices", ["ab", "ba"])
+def test_joined_files_have_the_rows_of_a_device_together(tmp_path: Path, devices: str) -> None:
+    run = RunArchive(store_at(str(tmp_path)), "r", RunOptions(join=3, grace=0.0))
+    run.load()
+    for part in (1, 2, 3):
+        for number, device in enumerate(devices):
+            run.add(message(part, 2 * part + number, 2, device=device))
+        run.write()
+    while run.tidy():
+        pass
+    assert len(archive_files(tmp_path)) == 1
+    found = [(device, row) for _, device, row, _ in rows_of(tmp_path)]
+    assert found == [(device, row) for device in "ab" for row in range(2, 8)]
+
+
+def test_files_of_another_order_are_sorted_when_they_are_joined(tmp_path: Path) -> None:
+    """As of an archive that somebody has mended by hand."""
+    run = RunArchive(store_at(str(tmp_path)), "r", RunOptions(join=2, grace=0.0))
+    run.load()
+    for part in (1, 2):
+        run.add(message(part, part, 3))
+        run.write()
+    for name in archive_files(tmp_path):
+        table = pyarrow.parquet.ParquetFile(name).read()
+        pyarrow.parquet.write_table(table.take([2, 0, 1]), name)
+    while run.tidy():
+        pass
+    assert [row[2] for row in rows_of(tmp_path)] == [3, 4, 5, 6, 7, 8]
+
+
 def test_a_day_and_a_gap_show(tmp_path: Path) -> None:
     archive = RunArchive(store_at(str(tmp_path)), "r", RunOptions())
     archive.load()

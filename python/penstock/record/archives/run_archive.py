@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from penstock.record._nats.run_reader import StreamMessage
@@ -22,6 +23,7 @@ __all__ = ["RunArchive", "rows_of_message"]
 
 _ROW_GROUP = 131_072
 _ORPHAN_SECONDS = 3600.0
+_JUDGED_ROWS = 4096
 
 
 _Prepared = tuple[list[tuple[str, bytes]], Manifest]
@@ -83,8 +85,8 @@ class RunArchive(WaitingRun[_Prepared]):
         if not group:
             return None
         first = group[0]
-        table = joined(self._store, group)
-        data = _parquet(_sorted(table))
+        table = _by_device_again(joined(self._store, group))
+        data = _parquet(table)
         folder, _, before = first.name.rpartition("/")
         name = f"{folder}/{before.partition('-')[0]}-{secrets.token_hex(6)}.parquet"
         self._store.put(name, data)
@@ -179,6 +181,36 @@ def _by_device(tables: list[Any]) -> Any:
     return concatenated([tables[place] for place in order])
 
 
+def _by_device_again(tables: list[Any]) -> Any:
+    """The rows of files, by device and in order.
+
+    A file has the rows of a device in one piece, so pieces are put in order, and rows only where
+    the ends of the pieces tell that they are not as this module writes them.
+    """
+    pa, compute = pyarrow_module(), pyarrow_module("pyarrow.compute")
+    table = pa.concat_tables(tables)
+    if ROW_NUMBER not in table.schema.names or not pa.types.is_int64(
+        table.schema.field(ROW_NUMBER).type
+    ):
+        return _sorted(table)
+    pieces: list[tuple[str, int, int, Any]] = []  # the device, the first row and the last
+    for each in tables:
+        device = each["device"].combine_chunks()
+        runs = compute.run_end_encode(device)
+        start = 0
+        for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+            ends = each[ROW_NUMBER][start].as_py(), each[ROW_NUMBER][end - 1].as_py()
+            if name is None or None in ends or ends[0] > ends[1]:
+                return _sorted(table)
+            pieces.append((name, *ends, each.slice(start, end - start)))
+            start = end
+    pieces.sort(key=lambda piece: piece[:2])
+    for (name, _, last, _), (other, first, _, _) in pairwise(pieces):
+        if name == other and last >= first:
+            return _sorted(table)
+    return pa.concat_tables([rows for *_, rows in pieces])
+
+
 def _sorted(table: Any) -> Any:
     order = [("device", "ascending")]
     if ROW_NUMBER in table.schema.names:
@@ -186,11 +218,23 @@ def _sorted(table: Any) -> Any:
     return table.sort_by(order)
 
 
+def _unrepeated(table: Any) -> list[str]:
+    """The numbers of which most occur once, as far as the first rows tell."""
+    types, compute = pyarrow_module().types, pyarrow_module("pyarrow.compute")
+    first = table.slice(0, _JUDGED_ROWS)
+    return [
+        field.name
+        for field in table.schema
+        if types.is_floating(field.type)
+        and 2 * compute.count_distinct(first[field.name]).as_py() > first.num_rows
+    ]
+
+
 def _parquet(table: Any) -> bytes:
     pa = pyarrow_module()
     sink = pa.BufferOutputStream()
     slices = (table.slice(at, _ROW_GROUP) for at in range(0, table.num_rows, _ROW_GROUP))
-    ParquetFormat("zstd").write(slices, table.schema, sink)
+    ParquetFormat("zstd", _unrepeated(table)).write(slices, table.schema, sink)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
@@ -221,8 +265,8 @@ def mergeable(files: Iterable[ArchivedFile], least: int, most_bytes: int) -> lis
     return []
 
 
-def joined(store: Store, files: Iterable[ArchivedFile]) -> Any:
-    """The rows of files as one table.
+def joined(store: Store, files: Iterable[ArchivedFile]) -> list[Any]:
+    """The rows of files, a table each.
 
     Raises:
         ArchiveError: a file is not there, or has other rows than the manifest says.
@@ -244,7 +288,7 @@ def joined(store: Store, files: Iterable[ArchivedFile]) -> Any:
                 f"{store.location(each.name)} is not as it was written: put back a copy of it"
             )
         tables.append(table)
-    return pa.concat_tables(tables)
+    return tables
 
 
 # The rows of a message of a stream.
