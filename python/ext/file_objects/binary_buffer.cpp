@@ -2,6 +2,7 @@
 
 #include "file_objects/binary_buffer.hpp"
 
+#include "files/cached_writes.hpp"
 #include "shared/cached_copy.hpp"
 
 #include <algorithm>
@@ -33,6 +34,29 @@ io::CachedRead copy_cached(BinaryFileObject* file, char* target, Py_ssize_t size
     return read;
 }
 
+/// Buffers data to be written. `AtOnce::slow` if they do not fit behind those that are there.
+AtOnce write_to_buffer(BinaryFileObject* file, PyObject* data) noexcept {
+    const long long size = PyBytes_GET_SIZE(data);
+    const bool follows = file->unwritten_at + file->unwritten_size == file->position;
+    if (size >= file->buffer_size || file->unwritten_size + size > file->buffer_size ||
+        (file->unwritten_size != 0 && !follows) || file->unwritten == nullptr ||
+        !PyList_CheckExact(file->unwritten)) {
+        return AtOnce::slow;
+    }
+    if (PyList_Append(file->unwritten, data) != 0) {
+        return AtOnce::failed;
+    }
+    if (file->unwritten_size == 0) {
+        file->unwritten_at = file->position;
+        if (file->seekable != 0) {
+            Py_XSETREF(file->ahead, Py_NewRef(file->base.state->empty_bytes));
+        }
+    }
+    file->unwritten_size += size;
+    file->position += size;
+    return AtOnce::done;
+}
+
 } // namespace
 
 Ref read_cached_at(BinaryFileObject* file, Py_ssize_t size, long long offset) noexcept {
@@ -54,6 +78,14 @@ Ref read_cached_at(BinaryFileObject* file, Py_ssize_t size, long long offset) no
         PyErr_Clear();
     }
     return Ref(data);
+}
+
+bool write_at(BinaryFileObject* file, PyObject* data, long long offset) noexcept {
+    const Py_ssize_t size = PyBytes_GET_SIZE(data);
+    const CachedWrite written =
+        write_to_cache(direct_engine(file), file->fd, PyBytes_AS_STRING(data), size, offset);
+    ask_next_time(&file->base);
+    return written.begun && written.error == 0;
 }
 
 bool fill_from_cache(BinaryFileObject* file, Py_ssize_t size) noexcept {
@@ -148,25 +180,37 @@ AtOnce read_rest_from_cache(BinaryFileObject* file, long long most, PyObject** r
     return AtOnce::done;
 }
 
-AtOnce write_to_buffer(BinaryFileObject* file, PyObject* data) noexcept {
-    const long long size = PyBytes_GET_SIZE(data);
-    const bool follows = file->unwritten_at + file->unwritten_size == file->position;
-    if (size >= file->buffer_size || file->unwritten_size + size > file->buffer_size ||
-        (file->unwritten_size != 0 && !follows) || file->unwritten == nullptr ||
+bool write_out_at_once(BinaryFileObject* file) noexcept {
+    if (!writes_to_cache(file) || file->unwritten == nullptr ||
         !PyList_CheckExact(file->unwritten)) {
-        return AtOnce::slow;
+        return false;
     }
-    if (PyList_Append(file->unwritten, data) != 0) {
-        return AtOnce::failed;
+    const Ref data(PyObject_CallMethodOneArg(file->base.state->empty_bytes,
+                                             file->base.state->name_join, file->unwritten));
+    if (!data || !PyBytes_CheckExact(data.get())) {
+        PyErr_Clear();
+        return false;
     }
-    if (file->unwritten_size == 0) {
-        file->unwritten_at = file->position;
-        if (file->seekable != 0) {
-            Py_XSETREF(file->ahead, Py_NewRef(file->base.state->empty_bytes));
-        }
+    if (!write_at(file, data.get(), file->unwritten_at) ||
+        PyList_SetSlice(file->unwritten, 0, PyList_GET_SIZE(file->unwritten), nullptr) != 0) {
+        PyErr_Clear();
+        return false;
     }
-    file->unwritten_size += size;
-    file->position += size;
+    file->unwritten_size = 0;
+    return true;
+}
+
+AtOnce write_at_once(BinaryFileObject* file, PyObject* data) noexcept {
+    AtOnce outcome = write_to_buffer(file, data);
+    if (outcome == AtOnce::slow && file->unwritten_size != 0 && write_out_at_once(file)) {
+        outcome = write_to_buffer(file, data);
+    }
+    if (outcome != AtOnce::slow || file->unwritten_size != 0 || !writes_to_cache(file) ||
+        !write_at(file, data, file->position)) {
+        return outcome;
+    }
+    Py_XSETREF(file->ahead, Py_NewRef(file->base.state->empty_bytes));
+    file->position += PyBytes_GET_SIZE(data);
     return AtOnce::done;
 }
 

@@ -29,6 +29,16 @@ inline bool reads_from_cache(const BinaryFileObject* file) noexcept {
            direct_engine(file) != nullptr;
 }
 
+/// Whether writes at an offset may be made in the page cache now.
+inline bool writes_to_cache(const BinaryFileObject* file) noexcept {
+    return file->fd >= 0 && file->writable != 0 && file->cached != 0 && file->plain != 0 &&
+           file->appending == 0 && direct_engine(file) != nullptr;
+}
+
+/// Writes `data`, which are bytes, at `offset` of a file that `writes_to_cache`. False, without an
+/// exception, if that would have to wait or has failed: the engine must write all of it then.
+bool write_at(BinaryFileObject* file, PyObject* data, long long offset) noexcept;
+
 /// Reads up to `size` bytes at `offset` into a new object, of a file that `reads_from_cache`. Null,
 /// without an exception, if the page cache has only a part, and for every error.
 Ref read_cached_at(BinaryFileObject* file, Py_ssize_t size, long long offset) noexcept;
@@ -52,8 +62,11 @@ long long present_size(const BinaryFileObject* file) noexcept;
 /// Reads the rest of a file, of at most `most` bytes.
 AtOnce read_rest_from_cache(BinaryFileObject* file, long long most, PyObject** result) noexcept;
 
-/// Buffers data to be written. `AtOnce::slow` if they do not fit behind those that are there.
-AtOnce write_to_buffer(BinaryFileObject* file, PyObject* data) noexcept;
+/// Writes out what was buffered. False, without an exception, if the coroutine must do it.
+bool write_out_at_once(BinaryFileObject* file) noexcept;
+
+/// Buffers data to be written, or writes them and those before them to the page cache.
+AtOnce write_at_once(BinaryFileObject* file, PyObject* data) noexcept;
 
 /// Takes `data`, the first of the buffered bytes; null with an exception set.
 inline PyObject* take_buffered(BinaryFileObject* file, std::string_view data) noexcept {

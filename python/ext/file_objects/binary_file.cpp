@@ -3,13 +3,14 @@
 #include "file_objects/binary_buffer.hpp"
 #include "file_objects/file_classes.hpp"
 #include "file_objects/file_types.hpp"
-#include "file_objects/positioned_reads.hpp"
+#include "file_objects/positioned_transfers.hpp"
 #include "file_objects/seeking.hpp"
 #include "files/file_submission.hpp"
 
 #include "awaitable/ready_value.hpp"
 #include "shared/cached_copy.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -84,6 +85,24 @@ AtOnce read_line(BinaryFileObject* file, PyObject** result) noexcept {
     return at_once_of(take_buffered(file, data.substr(0, size)), result);
 }
 
+/// With at most one request, and with none after a read-ahead.
+AtOnce attempt_read1(FileObject* self, CallArguments given, PyObject** result) {
+    BinaryFileObject* file = binary_of(self);
+    const Py_ssize_t size = size_argument(given.first);
+    if (size == -2 || given.first == Py_None || !is_readable(file) || file->unwritten_size != 0) {
+        return AtOnce::slow;
+    }
+    std::string_view data = buffered(file);
+    if (data.empty()) {
+        if (!fill_from_cache(file, std::max<Py_ssize_t>(size, 0))) {
+            return AtOnce::slow;
+        }
+        data = buffered(file);
+    }
+    const std::size_t most = size < 0 ? data.size() : static_cast<std::size_t>(size);
+    return at_once_of(take_buffered(file, data.substr(0, most)), result);
+}
+
 AtOnce attempt_readline(FileObject* self, CallArguments given, PyObject** result) {
     return size_argument(given.first) == -1 ? read_line(binary_of(self), result) : AtOnce::slow;
 }
@@ -103,15 +122,15 @@ AtOnce attempt_write(FileObject* self, CallArguments given, PyObject** result) {
     if (file->fd < 0 || file->writable == 0 || !PyBytes_CheckExact(given.first)) {
         return AtOnce::slow;
     }
-    const AtOnce outcome = write_to_buffer(file, given.first);
+    const AtOnce outcome = write_at_once(file, given.first);
     return outcome == AtOnce::done
                ? at_once_of(PyLong_FromSsize_t(PyBytes_GET_SIZE(given.first)), result)
                : outcome;
 }
 
 AtOnce attempt_flush(FileObject* self, CallArguments /*unused*/, PyObject** result) {
-    const BinaryFileObject* file = binary_of(self);
-    if (file->fd < 0 || file->unwritten_size != 0) {
+    BinaryFileObject* file = binary_of(self);
+    if (file->fd < 0 || (file->unwritten_size != 0 && !write_out_at_once(file))) {
         return AtOnce::slow;
     }
     *result = Py_NewRef(Py_None);
@@ -202,6 +221,13 @@ const FileMethod read_method = {
     .qualified_name = "BinaryFile.read",
     .attempt = &attempt_read,
     .slow = &ModuleState::name_read_in_turn,
+};
+
+const FileMethod read1_method = {
+    .name = "read1",
+    .qualified_name = "BinaryFile.read1",
+    .attempt = &attempt_read1,
+    .slow = &ModuleState::name_read1_in_turn,
 };
 
 const FileMethod readline_method = {
@@ -397,6 +423,10 @@ PyMethodDef binary_methods[] = {
      "read($self, size=-1)\n--\n\n"
      "Read ``size`` bytes, or the rest of the file.\n\n"
      "The result is shorter only at the end of the file, and empty there."},
+    {"read1", as_function(&call_with_option<read1_method, size_name>),
+     METH_FASTCALL | METH_KEYWORDS,
+     "read1($self, size=-1)\n--\n\n"
+     "Read up to ``size`` bytes with at most one request; with none after a read-ahead."},
     {"readline", as_function(&call_with_option<readline_method, size_name>),
      METH_FASTCALL | METH_KEYWORDS,
      "readline($self, size=-1)\n--\n\n"
@@ -422,6 +452,7 @@ PyMethodDef binary_methods[] = {
      "Return the buffered data, reading once if there are none; the position stays."},
     {"pread", as_function(&call_pread), METH_FASTCALL | METH_KEYWORDS, pread_doc},
     {"pread_many", as_function(&call_pread_many), METH_FASTCALL | METH_KEYWORDS, pread_many_doc},
+    {"pwrite", as_function(&call_pwrite), METH_FASTCALL | METH_KEYWORDS, pwrite_doc},
     {"close", &call_without<close_method>, METH_NOARGS,
      "close($self)\n--\n\n"
      "Flush and close; waits for the operations in flight. Does nothing the second time.\n\n"

@@ -222,7 +222,7 @@ AtOnce attempt_write(FileObject* self, CallArguments given, PyObject** result) {
     if (!bytes) {
         return AtOnce::slow;
     }
-    const AtOnce outcome = write_to_buffer(binary, bytes.get());
+    const AtOnce outcome = write_at_once(binary, bytes.get());
     if (outcome != AtOnce::done) {
         return outcome;
     }

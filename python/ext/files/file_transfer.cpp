@@ -1,5 +1,6 @@
 // Operations on descriptors: read, write, fsync, truncate, close, copy_range.
 
+#include "files/cached_writes.hpp"
 #include "files/dirty_page_budget.hpp"
 #include "files/file_calls.hpp"
 #include "files/file_memory.hpp"
@@ -84,36 +85,18 @@ PyObject* value_of_count(FileOperationObject* operation) {
     return PyLong_FromLongLong(operation->done);
 }
 
-void write_to_cache(FileOperationObject* operation) noexcept {
-    while (operation->done < operation->size) {
-        const ssize_t count = ::pwrite(operation->fd, operation->memory + operation->done,
-                                       static_cast<std::size_t>(operation->size - operation->done),
-                                       static_cast<off_t>(operation->offset + operation->done));
-        if (count >= 0) {
-            operation->done += count;
-        } else if (errno != EINTR) {
-            operation->error = errno;
-            return;
-        }
-    }
-}
-
 Attempt attempt_write(FileOperationObject* operation) {
     if (operation->size == 0) {
         return Attempt::done;
     }
-    FileEngineObject* engine = operation->engine;
-    if (!operation->may_block_briefly || operation->offset < 0 ||
-        operation->size > max_cached_write || !engine->dirty_pages->take(operation->size)) {
+    if (!operation->may_block_briefly || operation->offset < 0) {
         return Attempt::blocked;
     }
-    const io::MonotonicTime began = io::monotonic_now();
-    write_to_cache(operation);
-    const io::MonotonicTime ended = io::monotonic_now();
-    engine->dirty_pages->note_write(began, ended);
-    // New pages may cost ten times as much as reused ones.
-    engine->slice_credit -= std::max(operation->size, bytes_per_nanosecond * (ended - began));
-    return Attempt::done;
+    const CachedWrite written = write_to_cache(operation->engine, operation->fd, operation->memory,
+                                               operation->size, operation->offset);
+    operation->done = written.done;
+    operation->error = written.error;
+    return written.begun ? Attempt::done : Attempt::blocked;
 }
 
 void prepare_write(FileOperationObject* operation) {
@@ -156,6 +139,31 @@ Attempt attempt_close(FileOperationObject* operation) {
 }
 
 } // namespace
+
+CachedWrite write_to_cache(FileEngineObject* engine, int fd, const char* data, std::int64_t size,
+                           std::int64_t offset) noexcept {
+    CachedWrite written;
+    if (size > max_cached_write || !engine->dirty_pages->take(size)) {
+        return written;
+    }
+    written.begun = true;
+    const io::MonotonicTime began = io::monotonic_now();
+    while (written.done < size && written.error == 0) {
+        const ssize_t count =
+            ::pwrite(fd, data + written.done, static_cast<std::size_t>(size - written.done),
+                     static_cast<off_t>(offset + written.done));
+        if (count >= 0) {
+            written.done += count;
+        } else if (errno != EINTR) {
+            written.error = errno;
+        }
+    }
+    const io::MonotonicTime ended = io::monotonic_now();
+    engine->dirty_pages->note_write(began, ended);
+    // New pages may cost ten times as much as reused ones.
+    engine->slice_credit -= std::max(size, bytes_per_nanosecond * (ended - began));
+    return written;
+}
 
 const FileCall read_call = {
     .name = "read",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
+import io
 import os
+import resource
 import time
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +109,77 @@ async def test_the_arguments_of_a_read_at_an_offset(path: Path) -> None:
                 await file.pread(1, place)
     with pytest.raises(ValueError, match="closed"):
         await file.pread(1, 0)
+
+
+@pytest.fixture
+def limit_size() -> Iterator[Callable[[int], None]]:
+    """Limit the size of files, as a full disk would; a write ends at the limit, and then fails."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limit(size: int) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+
+    yield limit
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+async def test_a_write_that_fails_loses_nothing(
+    tmp_path: Path, limit_size: Callable[[int], None]
+) -> None:
+    path = tmp_path / "file"
+    large = b"z" * (1 << 18)
+    async with files.open(path, "w+b") as file:
+        await file.write(b"x" * 3000)
+        await file.flush()
+        await file.write(b"y" * 3000)
+        limit_size(4096)
+        for call in (file.flush, lambda: file.write(large), lambda: file.pwrite(b"ab", 4095)):
+            with pytest.raises(OSError) as refused:
+                await call()
+            assert refused.value.errno == errno.EFBIG
+            assert await file.tell() == 6000
+        limit_size(1 << 30)
+        await file.flush()
+        assert path.read_bytes() == b"x" * 3000 + b"y" * 3000
+        assert await file.write(large) == len(large)
+        assert await file.pwrite(b"ab", offset=5999) == 2
+        assert await file.read1() == b""
+        await file.seek(5998)
+        assert await file.read1(4) == b"yabz"
+        assert await file.pwrite(b"cd", 5999) == 2
+        assert await file.read1(size=1) == b"z"
+        await file.seek(5999)
+        assert await file.read(3) == b"cdz"
+
+
+async def test_the_arguments_of_a_write_at_an_offset(path: Path) -> None:
+    async with files.open(path, "r+b") as file:
+        assert await file.pwrite(data=b"ab", offset=1) == 2
+        assert await file.pwrite(memoryview(b"xcd")[1:], 3) == 2
+        assert await file.pwrite(b"", 2) == 0
+        assert await file.pread(5, 0) == b"0abcd"
+        untyped: Any = file
+        for wrong in (
+            lambda: untyped.pwrite(b"a"),
+            lambda: untyped.pwrite(b"a", 0, 0),
+            lambda: untyped.pwrite(b"a", place=0),
+            lambda: untyped.pwrite("a", 0),
+            lambda: untyped.pwrite(b"a", "0"),
+        ):
+            with pytest.raises(TypeError):
+                await wrong()
+        with pytest.raises(ValueError, match="offset -1 is negative"):
+            await file.pwrite(b"a", -1)
+        assert await file.pread(5, 0) == b"0abcd"
+    with pytest.raises(ValueError, match="closed"):
+        await file.pwrite(b"a", 0)
+    async with files.open(path, "rb") as file:
+        with pytest.raises(io.UnsupportedOperation):
+            await file.pwrite(b"a", 0)
+    async with files.open(path, "ab") as file:
+        size = path.stat().st_size
+        assert await file.pwrite(b"end", 0) == 3
+        assert path.read_bytes()[size:] == b"end"
 
 
 @pytest.mark.parametrize("mode", ["rb", "r"])

@@ -87,10 +87,9 @@ class BinaryFile(DescriptorFile):
             mode = "a+" if self._appending else "r+"
         return io.FileIO(fd, mode, closefd=self._owns_fd)
 
-    async def read1(self, size: int = -1) -> bytes:
-        """Read up to ``size`` bytes with at most one request; with none after a read-ahead."""
-        await self._take_turn()
+    async def _read1_in_turn(self, given: int | None) -> bytes:
         try:
+            size = -1 if given is None else index(given)
             self._check_readable()
             data = self._buffered()
             if not data:
@@ -309,12 +308,7 @@ class BinaryFile(DescriptorFile):
     def _buffered_nothing(self) -> bytes | None:
         return b"" if self._buffer_size else None
 
-    async def pwrite(self, data: ReadableBuffer, offset: int) -> int:
-        """Write all of ``data`` at ``offset``, without position and buffer; returns its size.
-
-        In append mode Linux writes at the end of the file nevertheless (pwrite(2)).
-        """
-        await self._take_turn()
+    async def _pwrite_in_turn(self, data: ReadableBuffer, offset: int) -> int:
         try:
             self._check_writable()
             if offset < 0:

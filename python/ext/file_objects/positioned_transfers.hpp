@@ -4,12 +4,19 @@
 
 namespace penstock::python {
 
-// The methods of BinaryFile that read at an offset, for its type. They take no turn.
+// The methods of BinaryFile that read and write at an offset, for its type. Reads take no turn.
 
 PyObject* call_pread(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                      PyObject* keywords);
 PyObject* call_pread_many(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                           PyObject* keywords);
+PyObject* call_pwrite(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                      PyObject* keywords);
+
+inline constexpr const char* pwrite_doc =
+    "pwrite($self, data, offset)\n--\n\n"
+    "Write all of ``data`` at ``offset``, without position and buffer; returns its size.\n\n"
+    "In append mode Linux writes at the end of the file nevertheless (pwrite(2)).";
 
 inline constexpr const char* pread_doc =
     "pread($self, size, offset)\n--\n\n"

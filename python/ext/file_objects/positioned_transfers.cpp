@@ -1,6 +1,6 @@
-// Reads of a binary file at offsets, which use neither its position nor its turns.
+// Reads and writes of a binary file at offsets, which do not use its position.
 
-#include "file_objects/positioned_reads.hpp"
+#include "file_objects/positioned_transfers.hpp"
 
 #include "file_objects/binary_buffer.hpp"
 #include "files/file_batches.hpp"
@@ -18,16 +18,21 @@ Py_ssize_t size_to_read(PyObject* size) noexcept {
     return value <= most_at_once ? value : -1;
 }
 
-AtOnce attempt_pread(FileObject* self, CallArguments given, PyObject** result) {
-    BinaryFileObject* file = binary_of(self);
-    const Py_ssize_t size = size_to_read(given.first);
-    PyObject* offset = given.second;
-    if (size < 0 || !is_readable(file) || !reads_from_cache(file) || !PyLong_CheckExact(offset)) {
-        return AtOnce::slow;
+/// The offset, which is the second argument; -1 for what only Python code can convert or refuse.
+long long offset_argument(PyObject* offset) noexcept {
+    if (!PyLong_CheckExact(offset)) {
+        return -1;
     }
     int overflow = 0;
     const long long place = PyLong_AsLongLongAndOverflow(offset, &overflow);
-    if (place < 0 || overflow != 0) {
+    return overflow == 0 && place >= 0 ? place : -1;
+}
+
+AtOnce attempt_pread(FileObject* self, CallArguments given, PyObject** result) {
+    BinaryFileObject* file = binary_of(self);
+    const Py_ssize_t size = size_to_read(given.first);
+    const long long place = offset_argument(given.second);
+    if (size < 0 || place < 0 || !is_readable(file) || !reads_from_cache(file)) {
         return AtOnce::slow;
     }
     *result = read_cached_at(file, size, place).release();
@@ -58,6 +63,29 @@ AtOnce attempt_pread_many(FileObject* self, CallArguments given, PyObject** resu
     *result = found.release();
     return AtOnce::done;
 }
+
+/// Needs the turn for what was buffered, and has it while it writes.
+AtOnce attempt_pwrite(FileObject* self, CallArguments given, PyObject** result) {
+    BinaryFileObject* file = binary_of(self);
+    const long long place = offset_argument(given.second);
+    if (place < 0 || !PyBytes_CheckExact(given.first) || !writes_to_cache(file) ||
+        file->unwritten_size != 0) {
+        return AtOnce::slow;
+    }
+    if (!write_at(file, given.first, place)) {
+        return AtOnce::slow;
+    }
+    Py_XSETREF(file->ahead, Py_NewRef(self->state->empty_bytes));
+    return at_once_of(PyLong_FromSsize_t(PyBytes_GET_SIZE(given.first)), result);
+}
+
+const FileMethod pwrite_method = {
+    .name = "pwrite",
+    .qualified_name = "BinaryFile.pwrite",
+    .attempt = &attempt_pwrite,
+    .slow = &ModuleState::name_pwrite_in_turn,
+    .arguments = 2,
+};
 
 const FileMethod pread_method = {
     .name = "pread",
@@ -95,6 +123,11 @@ PyObject* call_pread(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
 PyObject* call_pread_many(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                           PyObject* keywords) {
     return call_with_two(self, pread_many_method, {"size", "offsets"}, arguments, count, keywords);
+}
+
+PyObject* call_pwrite(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                      PyObject* keywords) {
+    return call_with_two(self, pwrite_method, {"data", "offset"}, arguments, count, keywords);
 }
 
 } // namespace penstock::python

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "files/file_engine.hpp"
+
+namespace penstock::python {
+
+/// The result of `write_to_cache`.
+struct CachedWrite {
+    std::int64_t done = 0; ///< bytes written
+    int error = 0;         ///< an errno if the write has failed
+    bool begun = false;    ///< false: it could wait for a device; nothing was written
+};
+
+/// Writes to a regular file at `offset` through the page cache, on the loop's thread, while the
+/// kernel has room for dirty pages. The file must not be open with O_DIRECT, O_SYNC or O_DSYNC.
+CachedWrite write_to_cache(FileEngineObject* engine, int fd, const char* data, std::int64_t size,
+                           std::int64_t offset) noexcept;
+
+} // namespace penstock::python
