@@ -13,6 +13,8 @@ libnghttp2-dev|/usr/include/nghttp2/nghttp2.h
 packages_check='
 pkg-config|pkg-config
 libgtest-dev|/usr/include/gtest/gtest.h
+libbrotli1|/usr/lib/x86_64-linux-gnu/libbrotlienc.so.1
+libzstd1|/usr/lib/x86_64-linux-gnu/libzstd.so.1
 '
 packages_test='
 ccache|ccache

@@ -559,6 +559,9 @@ Task<Result<Bytes>> Connection::receive_body(std::size_t most) {
             continue;
         }
         clear_reading_deadline();
+        if (handler_run_ != nullptr) {
+            handler_run_->has_read();
+        }
         body_waited_ += std::chrono::nanoseconds(io::monotonic_now() - begin);
         if (!trailer_text_.empty()) {
             trailer_text_.append(rest_);

@@ -96,20 +96,29 @@ Weight weight_in(const Fields& fields, std::string_view coding) noexcept {
 
 } // namespace
 
-const codec::http::ContentCoding*
-negotiate_coding(const Fields& fields,
-                 std::span<const codec::http::ContentCoding> codings) noexcept {
-    const codec::http::ContentCoding* best = nullptr;
+std::optional<std::size_t>
+negotiate_coding(const Fields& fields, std::span<const std::string_view> codings) noexcept {
+    std::optional<std::size_t> best;
     // The body as it is, is preferred only by a client that says so by a higher weight.
     int best_weight = std::max(weight_in(fields, "identity").by_name.value_or(0) - 1, 0);
-    for (const codec::http::ContentCoding& each : codings) {
-        const Weight found = weight_in(fields, each.name);
+    for (std::size_t i = 0; i < codings.size(); ++i) {
+        if (codings[i].empty()) {
+            continue;
+        }
+        const Weight found = weight_in(fields, codings[i]);
         if (const int weight = found.by_name.value_or(found.by_star); weight > best_weight) {
-            best = &each;
+            best = i;
             best_weight = weight;
         }
     }
     return best;
+}
+
+void append_vary(Headers& headers) {
+    const std::string_view known = headers.find("Vary").value_or(std::string_view());
+    if (known != "*" && !headers.has_token("Vary", "Accept-Encoding")) {
+        headers.add("Vary", "Accept-Encoding");
+    }
 }
 
 } // namespace penstock::http

@@ -1,16 +1,21 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <span>
+#include <string_view>
 
-#include <penstock/codec/http/content_encoder.hpp>
 #include <penstock/http/headers.hpp>
 
 namespace penstock::http {
 
-/// The coding that Accept-Encoding prefers (RFC 9110, section 12.5.3), of several the first. Null:
-/// none of them, or the body as it is. Without the field that is what is meant to be sent.
-[[nodiscard]] const codec::http::ContentCoding*
-negotiate_coding(const Fields& fields,
-                 std::span<const codec::http::ContentCoding> codings) noexcept;
+/// The place of the coding that Accept-Encoding prefers (RFC 9110, section 12.5.3), of several the
+/// first. Nothing: none of them, or the body as it is. Without the field that is what is meant to
+/// be sent. An empty name is left out.
+[[nodiscard]] std::optional<std::size_t>
+negotiate_coding(const Fields& fields, std::span<const std::string_view> codings) noexcept;
+
+/// Tells caches that the response depends on Accept-Encoding (RFC 9110, section 12.5.5).
+void append_vary(Headers& headers);
 
 } // namespace penstock::http

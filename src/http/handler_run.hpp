@@ -51,7 +51,17 @@ public:
     /// Looks for the end of the client, from now on or again.
     void watch() noexcept {
         if (transport_ != nullptr) {
+            watches_ = true;
             transport_->watch_hang_up(*this, context().loop());
+        }
+    }
+
+    /// The handler has received something. If the kernel has told of the end meanwhile, nobody was
+    /// told who may stop reading now; and a client whose body is read has not gone.
+    void has_read() noexcept {
+        if (watches_) {
+            context().loop().timers().cancel(*this);
+            watch();
         }
     }
 
@@ -65,6 +75,7 @@ private:
     net::StreamSocket* transport_;
     std::chrono::milliseconds half_closed_;
     WhenClientGoes when_client_goes_;
+    bool watches_ = false;
     penstock::detail::Child<Result<>> child_;
 };
 

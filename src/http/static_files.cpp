@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
+#include <utility>
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -16,6 +18,7 @@
 #include <penstock/fs/file.hpp>
 #include <penstock/http/content.hpp>
 
+#include "http/content_negotiation.hpp"
 #include "http/media_type.hpp"
 
 namespace penstock::http {
@@ -113,14 +116,60 @@ Status status_of(int error) noexcept {
     }
 }
 
-/// Strong: it changes with each write that the file system's clock can tell apart.
-std::string entity_tag(const struct stat& status) {
-    std::array<char, 48> text{};
-    const int size = std::snprintf(
-        text.data(), text.size(), "\"%llx-%llx\"", static_cast<unsigned long long>(status.st_size),
-        static_cast<unsigned long long>(status.st_mtim.tv_sec) * 1'000'000'000ULL +
-            static_cast<unsigned long long>(status.st_mtim.tv_nsec));
+unsigned long long modified_at(const struct stat& status) noexcept {
+    return static_cast<unsigned long long>(status.st_mtim.tv_sec) * 1'000'000'000ULL +
+           static_cast<unsigned long long>(status.st_mtim.tv_nsec);
+}
+
+/// Strong: it changes with each write that the file system's clock can tell apart. A coding is a
+/// representation of its own, also when its size and time are those of the original.
+std::string entity_tag(const struct stat& status, std::string_view coding) {
+    std::array<char, 64> text{};
+    const int size =
+        std::snprintf(text.data(), text.size(), "\"%llx-%llx%s%.*s\"",
+                      static_cast<unsigned long long>(status.st_size), modified_at(status),
+                      coding.empty() ? "" : "-", static_cast<int>(coding.size()), coding.data());
     return {text.data(), static_cast<std::size_t>(size)};
+}
+
+/// The codings that a file beside the original may have. What is made once is made as small as can
+/// be, so "br" comes first.
+constexpr std::array<std::string_view, 3> ready_codings{"br", "zstd", "gzip"};
+constexpr std::array<std::string_view, 3> ready_extensions{".br", ".zst", ".gz"};
+
+/// What is sent for a file: itself, or a sibling that is coded.
+struct Chosen {
+    fs::File file;
+    struct stat status{};
+    std::string_view coding{};
+};
+
+/// Takes the coded sibling that the client prefers, if there is one that is not older than the
+/// original. Changes the path. An error only if the task was cancelled.
+Task<Result<>> choose_sibling(int folder, std::string& path, const Request& request,
+                              Chosen& chosen) {
+    std::array<std::string_view, 3> codings = ready_codings;
+    const std::size_t size = path.size();
+    while (const std::optional<std::size_t> wanted = negotiate_coding(request.fields(), codings)) {
+        codings[*wanted] = {};
+        path.resize(size);
+        path += ready_extensions[*wanted];
+        const int fd = co_await open_path(folder, path);
+        if (fd == -ECANCELED) {
+            co_return failure(std::errc::operation_canceled);
+        }
+        if (fd < 0) {
+            continue;
+        }
+        fs::File file{OwnedDescriptor(fd)};
+        struct stat status{};
+        if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+            modified_at(status) >= modified_at(chosen.status)) {
+            chosen = {.file = std::move(file), .status = status, .coding = ready_codings[*wanted]};
+            co_return Result<>();
+        }
+    }
+    co_return Result<>();
 }
 
 } // namespace
@@ -163,12 +212,11 @@ Task<Result<>> StaticFiles::serve(Request& request, Response& response, std::str
         answer(response, status_of(-fd));
         co_return Result<>();
     }
-    fs::File file{OwnedDescriptor(fd)};
-    struct stat status{};
-    if (::fstat(fd, &status) != 0) {
+    Chosen chosen{.file = fs::File{OwnedDescriptor(fd)}};
+    if (::fstat(fd, &chosen.status) != 0) {
         co_return last_failure();
     }
-    if (S_ISDIR(status.st_mode) && !options_.index.empty()) { // so that relative links work
+    if (S_ISDIR(chosen.status.st_mode) && !options_.index.empty()) { // so that relative links work
         std::string location(request.path());
         location += '/';
         if (!request.query().empty()) {
@@ -178,18 +226,33 @@ Task<Result<>> StaticFiles::serve(Request& request, Response& response, std::str
         response.header("Location", location);
         co_return Result<>();
     }
-    if (!S_ISREG(status.st_mode)) {
+    if (!S_ISREG(chosen.status.st_mode)) {
         answer(response, Status::not_found);
         co_return Result<>();
     }
-    co_return co_await send_content(
+    const std::string_view type = media_type_of(path);
+    if (options_.coded_siblings) {
+        append_vary(response.headers()); // whether there is one or not: it may come
+        if (const Result<> looked =
+                co_await choose_sibling(folder_.get(), path, request, chosen);
+            !looked) {
+            co_return looked;
+        }
+    }
+    const std::optional<ContentRange> range = begin_content(
         request, response,
-        {.size = static_cast<std::uint64_t>(status.st_size),
-         .content_type = std::string(media_type_of(path)),
-         .entity_tag = entity_tag(status),
-         .modified = std::chrono::sys_seconds(std::chrono::seconds(status.st_mtim.tv_sec)),
-         .cache_control = options_.cache_control},
-        file);
+        {.size = static_cast<std::uint64_t>(chosen.status.st_size),
+         .content_type = std::string(type),
+         .entity_tag = entity_tag(chosen.status, chosen.coding),
+         .modified = std::chrono::sys_seconds(std::chrono::seconds(chosen.status.st_mtim.tv_sec)),
+         .cache_control = options_.cache_control});
+    if (!range) {
+        co_return Result<>();
+    }
+    if (!chosen.coding.empty()) {
+        response.header("Content-Encoding", chosen.coding);
+    }
+    co_return co_await response.send_file(chosen.file, range->begin, range->size);
 }
 
 } // namespace penstock::http

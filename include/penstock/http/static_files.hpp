@@ -21,6 +21,10 @@ struct StaticFileOptions {
     std::string cache_control{};
     /// Serves names that begin with a dot. ".well-known" is always served.
     bool hidden = false;
+    /// Sends "a.css.br", "a.css.zst" or "a.css.gz" for "a.css", with its media type and the coding
+    /// in Content-Encoding, to clients that accept that (RFC 9110, section 12.5.3). The original
+    /// must exist, and a sibling that is older than it is not used. All files get Vary.
+    bool coded_siblings = false;
     /// Media types by file extension, before the built-in ones: {"wasm", "application/wasm"}.
     std::vector<std::pair<std::string, std::string>> media_types{};
 };
@@ -35,6 +39,9 @@ struct StaticFileOptions {
 /// RESOLVE_BENEATH), so symbolic links are followed as long as they stay inside, and absolute ones
 /// never. Where a kernel before 5.6 or a container refuses openat2, no symbolic links are followed.
 /// Dot segments, and anything that is not a regular file, are not found.
+///
+/// With `StaticFileOptions::coded_siblings`, a coded sibling has an ETag of its own, and ranges are
+/// those of its bytes.
 ///
 /// A name that needs a device is looked up on a worker thread.
 ///

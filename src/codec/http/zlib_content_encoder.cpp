@@ -1,8 +1,10 @@
 #include <penstock/codec/http/content_encoder.hpp>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <new>
+#include <utility>
 
 #include <zlib.h>
 
@@ -70,6 +72,17 @@ ContentCoding gzip(int level) {
     return {.name = "gzip", .make = [level = std::clamp(level, 1, 9)] {
                 return std::make_unique<GzipEncoder>(level);
             }};
+}
+
+std::vector<ContentCoding> all_codings() {
+    std::vector<ContentCoding> codings;
+    for (std::optional<ContentCoding>& each : std::array{zstd(), brotli()}) {
+        if (each) {
+            codings.push_back(std::move(*each));
+        }
+    }
+    codings.push_back(gzip());
+    return codings;
 }
 
 } // namespace penstock::codec::http

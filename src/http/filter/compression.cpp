@@ -4,6 +4,7 @@
 #include <array>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <penstock/codec/http/fields.hpp>
 #include <penstock/fs/file.hpp>
@@ -22,19 +23,28 @@ constexpr std::size_t part_size = std::size_t{64} * 1024;
 /// What a whole body may have to be coded in one step.
 constexpr std::size_t whole_size = std::size_t{256} * 1024;
 
-void append_vary(Headers& headers) {
-    const std::string_view known = headers.find("Vary").value_or(std::string_view());
-    if (known == "*" || headers.has_token("Vary", "Accept-Encoding")) {
-        return;
-    }
-    headers.add("Vary", "Accept-Encoding");
-}
-
 void weaken_tag(Headers& headers) {
     const std::optional<std::string_view> tag = headers.find("ETag");
     if (tag && tag->starts_with('"')) {
         headers.set("ETag", "W/" + std::string(*tag));
     }
+}
+
+/// Whether the client has a coded body, of which it knows this tag as a weak one.
+bool has_coded(const Request& request, std::string_view tag) {
+    for (const Field& field : request.fields()) {
+        if (!codec::http::equal_ignoring_case(field.name, "If-None-Match")) {
+            continue;
+        }
+        std::string_view list = field.value;
+        for (std::string_view each = codec::http::next_list_element(list); !each.empty();
+             each = codec::http::next_list_element(list)) {
+            if (each.starts_with("W/") && each.substr(2) == tag) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 } // namespace
@@ -91,18 +101,41 @@ BodyCoding::~BodyCoding() {
 const codec::http::ContentCoding* BodyCoding::choose(std::optional<std::uint64_t> size) {
     Headers& headers = response_.headers();
     const Status status = response_.status();
+    if (status == Status::not_modified) {
+        tell_not_modified();
+        return nullptr;
+    }
     const bool alone = status == Status::no_content || status == Status::reset_content ||
-                       status == Status::partial_content || status == Status::not_modified;
+                       status == Status::partial_content;
     if (alone || headers.contains("Content-Encoding") || headers.contains("Content-Range") ||
         headers.has_token("Cache-Control", "no-transform") ||
         !options_.compressible(headers.find("Content-Type").value_or(std::string_view()))) {
         return nullptr;
     }
     append_vary(headers); // also where this request gets it as it is
-    if (request_.method() == Method::head || (size && *size < options_.least)) {
+    if (size && *size < options_.least) {
         return nullptr;
     }
-    return negotiate_coding(request_.fields(), options_.codings);
+    std::vector<std::string_view> names;
+    names.reserve(options_.codings.size());
+    for (const codec::http::ContentCoding& each : options_.codings) {
+        names.emplace_back(each.name);
+    }
+    const std::optional<std::size_t> chosen = negotiate_coding(request_.fields(), names);
+    return chosen ? &options_.codings[*chosen] : nullptr;
+}
+
+/// The fields that the client would have got with the body (RFC 9110, section 15.4.5).
+void BodyCoding::tell_not_modified() {
+    Headers& headers = response_.headers();
+    const std::optional<std::string_view> type = headers.find("Content-Type");
+    if (headers.contains("Content-Encoding") || (type && !options_.compressible(*type))) {
+        return;
+    }
+    append_vary(headers);
+    if (const auto tag = headers.find("ETag"); tag && has_coded(request_, *tag)) {
+        weaken_tag(headers);
+    }
 }
 
 bool BodyCoding::begin(std::optional<std::uint64_t> size) {
@@ -123,9 +156,23 @@ bool BodyCoding::begin(std::optional<std::uint64_t> size) {
     return true;
 }
 
+bool BodyCoding::is_head() const noexcept {
+    return request_.method() == Method::head;
+}
+
+/// Answers HEAD as GET: what the size of the coded body would be is not known before it was made.
+Task<Result<>> BodyCoding::send_head() {
+    (void)response_.exchange_.take_body();
+    return response_.exchange_.write_body({});
+}
+
 Task<Result<>> BodyCoding::write_all(Bytes part) {
     if (!begin(response_.exchange_.announced())) {
         co_return co_await response_.exchange_.write_body(part);
+    }
+    if (is_head()) {
+        const Result<> sent = co_await send_head();
+        co_return sent && !part.empty() ? failure(Error::response_sent) : sent;
     }
     if (announced_ && part.size() > *announced_ - taken_) {
         co_return failure(Error::wrong_length);
@@ -150,6 +197,9 @@ Task<Result<>> BodyCoding::write_all(Bytes part) {
 Task<Result<>> BodyCoding::send_file(fs::File& file, std::uint64_t offset, std::uint64_t size) {
     if (!begin(response_.exchange_.announced().value_or(size))) {
         co_return co_await response_.exchange_.write_file(file, offset, size);
+    }
+    if (is_head()) {
+        co_return co_await send_head();
     }
     if (!announced_) {
         announced_ = size;
@@ -177,8 +227,15 @@ Task<Result<>> BodyCoding::finish() {
         co_return Result<>();
     }
     if (!response_.started()) {
-        if (!begin(response_.exchange_.body_text().size())) {
+        const std::size_t set = response_.exchange_.body_text().size();
+        // A handler may answer HEAD by the size that it would send.
+        const std::uint64_t size =
+            is_head() && set == 0 ? response_.exchange_.announced().value_or(0) : set;
+        if (!begin(size)) {
             co_return Result<>();
+        }
+        if (is_head() && (set == 0 || set > whole_size)) {
+            co_return co_await send_head();
         }
         std::string text = response_.exchange_.take_body();
         if (text.size() <= whole_size) {
@@ -193,7 +250,7 @@ Task<Result<>> BodyCoding::finish() {
             co_return written;
         }
     }
-    if (encoder_ == nullptr) {
+    if (encoder_ == nullptr || is_head()) {
         co_return Result<>();
     }
     if (announced_ && taken_ != *announced_) {

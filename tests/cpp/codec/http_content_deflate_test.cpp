@@ -6,12 +6,15 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <zlib.h>
 
 namespace {
 
+using penstock::codec::http::all_codings;
+using penstock::codec::http::ContentCoding;
 using penstock::codec::http::ContentEncoder;
 using penstock::codec::http::gzip;
 
@@ -74,6 +77,17 @@ TEST(ContentEncoder, EachPartCanBeDecodedAtOnce) {
     EXPECT_EQ(decoded(coded, ended), given);
     EXPECT_TRUE(ended);
     EXPECT_EQ(gzip().name, "gzip");
+}
+
+TEST(ContentEncoder, AllCodingsEndWithTheOneThatIsAlwaysThere) {
+    const std::vector<ContentCoding> all = all_codings();
+    ASSERT_FALSE(all.empty());
+    EXPECT_EQ(all.back().name, "gzip");
+    std::string names;
+    for (const ContentCoding& each : all) {
+        names += each.name + " ";
+    }
+    EXPECT_EQ(names, "zstd br gzip "); // scripts/setup installs the libraries
 }
 
 } // namespace

@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace penstock::codec::http {
 
@@ -33,5 +35,19 @@ struct ContentCoding {
 /// The coding "gzip" (RFC 1952) on zlib, with its levels 1 to 9. In the CMake component
 /// `penstock::deflate`, which exists where zlib does. An encoder has up to 270 KiB.
 [[nodiscard]] ContentCoding gzip(int level = 5);
+
+/// The coding "br" (RFC 7932) on libbrotlienc, with its qualities 0 to 11. The library is loaded by
+/// the first call; nothing if it is not there (Debian: libbrotli1). From 9 on it takes a hundred
+/// times as long as at 4.
+[[nodiscard]] std::optional<ContentCoding> brotli(int quality = 4);
+
+/// The coding "zstd" (RFC 8878) on libzstd, with its levels 1 to 19, whose windows every client
+/// must accept (RFC 9659). The library is loaded by the first call; nothing if it is not there
+/// (Debian: libzstd1).
+[[nodiscard]] std::optional<ContentCoding> zstd(int level = 3);
+
+/// Those of "zstd", "br" and "gzip" that are there, in this order: what is fast for its size comes
+/// first. In `penstock::deflate`, as `gzip`.
+[[nodiscard]] std::vector<ContentCoding> all_codings();
 
 } // namespace penstock::codec::http

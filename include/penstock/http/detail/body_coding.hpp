@@ -42,6 +42,9 @@ private:
     /// Whether the body is coded. `size` is known of a whole one.
     [[nodiscard]] bool begin(std::optional<std::uint64_t> size);
     [[nodiscard]] const codec::http::ContentCoding* choose(std::optional<std::uint64_t> size);
+    void tell_not_modified();
+    [[nodiscard]] bool is_head() const noexcept;
+    [[nodiscard]] Task<Result<>> send_head();
 
     const CompressionOptions& options_;
     const Request& request_;

@@ -319,6 +319,37 @@ TEST(ClientGone, AfterTheBodyTheHandlerIsCancelledAgain) {
     EXPECT_EQ(told, std::errc::operation_canceled);
 }
 
+/// The handler waits for the body when a part of it and the end of the client arrive together.
+TEST(ClientGone, AHandlerThatStopsReadingMidwayIsCancelled) {
+    http::Server server(hasty);
+    sync::Event begun;
+    sync::Event ended;
+    std::string part;
+    std::error_code told;
+    server.post("/", [&](Request& request, Response& /*response*/) -> Task<Result<>> {
+        begun.set();
+        const Bytes received = co_await unwrap(request.receive());
+        part.assign(reinterpret_cast<const char*>(received.data()), received.size());
+        const Result<> slept = co_await sleep_for(for_ever);
+        told = slept.error();
+        ended.set();
+        co_return slept;
+    });
+    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
+        net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
+        expect(co_await stream.write_all(
+            std::string("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")));
+        expect(co_await begun.wait());
+        expect(co_await sleep_for(1ms)); // it waits in the kernel's queue
+        const std::string half = "half";
+        EXPECT_EQ(expect(stream.try_write(Bytes(half))), half.size());
+        stream.close();
+        expect(co_await ended.wait());
+    });
+    EXPECT_EQ(part, "half");
+    EXPECT_EQ(told, std::errc::operation_canceled);
+}
+
 TEST(ClientGone, AResponseThatHasBegunIsCutSoThatNobodyTakesItForWhole) {
     http::Server server(hasty);
     sync::Event ended;

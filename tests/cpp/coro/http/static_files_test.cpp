@@ -1,5 +1,7 @@
 #include <penstock/http/server.hpp>
 
+#include <array>
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -113,6 +115,105 @@ TEST(HttpStaticFiles, ServeNothingOutsideOfTheFolder) {
     }
     Site fresh;
     EXPECT_EQ(body(fresh.ask({get("/s/inside")}).front()), "0123456789");
+}
+
+/// A server of a folder whose files have siblings in some codings.
+struct CodedSite {
+    http::Server server;
+
+    explicit CodedSite(const TemporaryFolder& folder) {
+        expect(server.files("/s", folder.path(""), {.coded_siblings = true}));
+    }
+
+    std::string ask(std::string_view path, const std::string& accepted,
+                    const std::string& more = "", const std::string& method = "GET") {
+        std::string answer;
+        const std::string request =
+            method + " /s/" + std::string(path) + " HTTP/1.1\r\nHost: a\r\n" +
+            (accepted.empty() ? "" : "Accept-Encoding: " + accepted + "\r\n") + more + "\r\n";
+        with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
+            answer = co_await exchange(endpoint, request);
+        });
+        return answer;
+    }
+};
+
+TEST(HttpStaticFiles, ACodedSiblingIsSentToThoseWhoAcceptIt) {
+    struct Case {
+        const char* path;
+        const char* accepted;
+        const char* coding;
+        const char* body;
+    };
+    constexpr std::array cases{
+        Case{"a.css", "gzip, br", "br", "in brotli"},
+        Case{"a.css", "gzip, br;q=0.5", "gzip", "in gzip"},
+        Case{"a.css", "zstd, gzip;q=0.1", "gzip", "in gzip"}, // there is none in zstd
+        Case{"a.css", "br;q=0, gzip;q=0", "(none)", "the original"},
+        Case{"a.css", "identity, gzip;q=0.5", "(none)", "the original"},
+        Case{"a.css", "", "(none)", "the original"},
+        Case{"plain.css", "*", "(none)", "no sibling"}, // "plain.css.zst" is a folder
+        Case{"old.css", "gzip", "(none)", "newer"},
+        Case{"a.css.gz", "br", "(none)", "in gzip"},
+    };
+    const TemporaryFolder folder;
+    folder.fill("a.css", "the original");
+    folder.fill("a.css.br", "in brotli");
+    folder.fill("a.css.gz", "in gzip");
+    folder.fill("plain.css", "no sibling");
+    folder.fill("old.css.gz", "of before");
+    folder.fill("old.css", "newer");
+    folder.fill("alone.css.gz", "no original");
+    std::filesystem::create_directory(folder.path("plain.css.zst"));
+    const auto changed = std::filesystem::last_write_time(folder.path("old.css"));
+    std::filesystem::last_write_time(folder.path("old.css.gz"), changed - std::chrono::seconds(1));
+    for (const Case& each : cases) {
+        const std::string answer = CodedSite(folder).ask(each.path, each.accepted);
+        EXPECT_EQ(field(answer, "Content-Encoding"), each.coding) << each.accepted;
+        EXPECT_EQ(body(answer), each.body) << each.accepted;
+        EXPECT_EQ(field(answer, "Vary"), "Accept-Encoding");
+        EXPECT_EQ(field(answer, "Content-Type"), std::string_view(each.path).ends_with(".gz")
+                                                     ? "application/gzip"
+                                                     : "text/css; charset=utf-8");
+    }
+    EXPECT_EQ(status_line(CodedSite(folder).ask("alone.css", "gzip")), "HTTP/1.1 404 Not Found");
+}
+
+TEST(HttpStaticFiles, ACodedSiblingIsARepresentationOfItsOwn) {
+    const TemporaryFolder folder;
+    folder.fill("a.css", "the original");
+    folder.fill("a.css.br", "in brotli");
+    folder.fill("a.css.gz", "in gzip");
+    const auto ask = [&](const std::string& accepted, const std::string& more,
+                         const std::string& method = "GET") {
+        return CodedSite(folder).ask("a.css", accepted, more, method);
+    };
+    const std::string tag = field(ask("gzip", ""), "ETag");
+    EXPECT_TRUE(tag.ends_with("-gzip\"")) << tag;
+    EXPECT_NE(field(ask("br", ""), "ETag"), tag);
+    EXPECT_FALSE(field(ask("", ""), "ETag").contains("-gzip"));
+
+    const std::string part = ask("gzip", "Range: bytes=3-\r\nIf-Range: " + tag + "\r\n");
+    EXPECT_EQ(status_line(part), "HTTP/1.1 206 Partial Content");
+    EXPECT_EQ(field(part, "Content-Range"), "bytes 3-6/7");
+    EXPECT_EQ(field(part, "Content-Encoding"), "gzip");
+    EXPECT_EQ(body(part), "gzip");
+    const std::string other = ask("", "Range: bytes=3-\r\nIf-Range: " + tag + "\r\n");
+    EXPECT_EQ(status_line(other), "HTTP/1.1 200 OK"); // the tag is another representation's
+    EXPECT_EQ(body(other), "the original");
+
+    const std::string known = ask("gzip", "If-None-Match: " + tag + "\r\n");
+    EXPECT_EQ(status_line(known), "HTTP/1.1 304 Not Modified");
+    EXPECT_EQ(field(known, "Vary"), "Accept-Encoding");
+    EXPECT_EQ(field(known, "Content-Encoding"), "(none)");
+    const std::string outside = ask("gzip", "Range: bytes=7-\r\n");
+    EXPECT_EQ(status_line(outside), "HTTP/1.1 416 Range Not Satisfiable");
+    EXPECT_EQ(field(outside, "Content-Encoding"), "(none)");
+
+    const std::string head = ask("gzip", "", "HEAD");
+    EXPECT_EQ(field(head, "Content-Length"), "7");
+    EXPECT_EQ(field(head, "Content-Encoding"), "gzip");
+    EXPECT_EQ(body(head), "");
 }
 
 TEST(HttpStaticFiles, AnswerConditionalRequests) {
