@@ -9,7 +9,6 @@
 #include <penstock/detail/task/budget_operation.hpp>
 #include <penstock/detail/task/deadline.hpp>
 #include <penstock/http/errors.hpp>
-#include <penstock/http/upgrade.hpp>
 #include <penstock/task/timeout.hpp>
 
 #include "http/upgraded_connection.hpp"
@@ -296,21 +295,7 @@ Task<Result<>> Connection::take_over(const Handler& handler) {
     }
     upgraded_ = true;
     upgraded_peer_ = peer();
-    stop_counting();
-    Upgrade upgrade(*this, request_);
-    Result<> handled;
-    std::exception_ptr thrown;
-    try {
-        handled = co_await handler.upgrade(upgrade);
-    } catch (...) {
-        thrown = std::current_exception();
-    }
-    if (thrown || (!handled && handled.error() != std::errc::operation_canceled)) {
-        const std::error_code error = handled ? std::error_code() : handled.error();
-        report(error, thrown, level_after_upgrade(error, thrown));
-        co_return failure(std::errc::io_error);
-    }
-    co_return handled;
+    co_return co_await run_upgrade(handler);
 }
 
 OpenConnection Connection::describe() {

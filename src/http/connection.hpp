@@ -70,19 +70,13 @@ public:
     [[nodiscard]] OpenConnection describe();
     [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
-    // What an upgrade takes over.
     [[nodiscard]] AnyStream& stream() noexcept override { return stream_; }
-    [[nodiscard]] AnyStream take_stream() noexcept;
-    /// The head as it was received.
-    [[nodiscard]] std::string_view head_text() const noexcept { return head_text_; }
-    /// What was received after the head and not used yet.
-    [[nodiscard]] std::string_view surplus() const noexcept { return rest_; }
-    void use_surplus(std::size_t size) noexcept;
-    [[nodiscard]] std::unique_ptr<penstock::detail::Seat> leave();
-    [[nodiscard]] penstock::detail::AcceptLoop& accept_loop() const noexcept {
-        return server_.accept_loop;
-    }
-    [[nodiscard]] sync::Event& stopping() const noexcept { return server_.accept_loop.stopped(); }
+    [[nodiscard]] AnyStream& upgraded_stream() noexcept override { return stream_; }
+    [[nodiscard]] AnyStream take_stream() noexcept override;
+    [[nodiscard]] std::string_view head_text() const noexcept override { return head_text_; }
+    [[nodiscard]] std::string_view surplus() const noexcept override { return rest_; }
+    void use_surplus(std::size_t size) noexcept override;
+    [[nodiscard]] std::unique_ptr<penstock::detail::Seat> leave() override;
 
     [[nodiscard]] Task<Result<Bytes>> receive_body(std::size_t most) override;
     [[nodiscard]] Fields trailers() const noexcept override {

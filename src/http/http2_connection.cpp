@@ -28,8 +28,10 @@ constexpr std::size_t most_at_once = std::size_t{64} * 1024;
 /// Memory of the output that is kept between two writes.
 constexpr std::size_t kept_output = std::size_t{4} * 1024;
 
-codec::http2::Limits limits_of(const ServerOptions& options) {
+codec::http2::Limits limits_of(const ServerState& server) {
+    const ServerOptions& options = server.options;
     codec::http2::Limits limits;
+    limits.websockets = server.upgrades;
     limits.streams = options.limits.streams;
     limits.head = options.limits.head;
     limits.fields = options.limits.fields;
@@ -43,7 +45,7 @@ codec::http2::ServerSession::Time now() noexcept {
 } // namespace
 
 Http2Connection::Http2Connection(Connection& carrier)
-    : carrier_(carrier), server_(carrier.server_), session_(limits_of(server_.options)),
+    : carrier_(carrier), server_(carrier.server_), session_(limits_of(server_)),
       most_streams_(server_.options.limits.streams) {}
 
 Http2Connection::~Http2Connection() = default;
@@ -131,6 +133,7 @@ bool Http2Connection::send_at_once() {
     }
     for (;;) {
         if (!has_output()) {
+            count_written();
             output_.clear(kept_output);
             sent_ = 0;
             (void)session_.produce(output_, most_at_once); // of a failed session, its last frames
@@ -166,7 +169,14 @@ void Http2Connection::handle_changes() {
             stream->received.clear(0);
         }
         if (stream->is_closed()) {
-            if (exchange != nullptr) { // its handler has not ended
+            if (exchange != nullptr && exchange->is_sending()) {
+                if (stream->response_sent()) {
+                    unwritten_.push_back(exchange);
+                    exchange->leave_stream();
+                } else { // the client has reset it
+                    detach(*exchange);
+                }
+            } else if (exchange != nullptr) { // its handler has not ended
                 ++abandoned_;
                 exchange->lose_stream();
             }
@@ -175,10 +185,21 @@ void Http2Connection::handle_changes() {
     }
 }
 
+/// What was made is written: the responses that end in it are complete.
+void Http2Connection::count_written() noexcept {
+    for (Http2Exchange* exchange : unwritten_) {
+        exchange->count_sent();
+        detach(*exchange);
+    }
+    unwritten_.clear();
+}
+
 /// The connection is lost, or ends before its streams.
 void Http2Connection::lose_streams() noexcept {
     for (const std::unique_ptr<Http2Exchange>& exchange : exchanges_) {
-        if (Stream* stream = exchange->http2_stream()) {
+        if (exchange->is_sending() && exchange->http2_stream() != nullptr) {
+            detach(*exchange);
+        } else if (Stream* stream = exchange->http2_stream()) {
             stream->user = nullptr;
             ++abandoned_;
             exchange->lose_stream();
@@ -200,6 +221,11 @@ void Http2Connection::begin_stream(Stream& stream) {
     Http2Exchange& exchange = *spare_.back();
     spare_.pop_back();
     const Handler* handler = exchange.begin(stream);
+    if (handler != nullptr && handler->upgrade) {
+        exchange.begin_tunnel();
+        scope_->spawn(take_over(exchange, *handler));
+        return;
+    }
     if (handler != nullptr && !handler->function) {
         scope_->spawn(handle(exchange, *handler));
         return;
@@ -217,7 +243,7 @@ void Http2Connection::begin_stream(Stream& stream) {
     }
     if (exchange.is_simple(handled, thrown)) {
         exchange.complete();
-        detach(exchange);
+        leave(exchange);
     } else {
         scope_->spawn(finish(exchange, handled, std::move(thrown)));
     }
@@ -245,9 +271,27 @@ Task<void> Http2Connection::finish(Http2Exchange& exchange, Result<> handled,
     }
     if (exchange.http2_stream() == nullptr) {
         --abandoned_;
+        detach(exchange);
+    } else {
+        leave(exchange);
+    }
+    send_soon();
+}
+
+Task<void> Http2Connection::take_over(Http2Exchange& exchange, const Handler& handler) {
+    co_await exchange.run_tunnel(handler);
+    if (exchange.http2_stream() == nullptr) {
+        --abandoned_;
     }
     detach(exchange);
     send_soon();
+}
+
+/// The handler has ended. A response that is counted needs its exchange until it is sent.
+void Http2Connection::leave(Http2Exchange& exchange) noexcept {
+    if (!exchange.begin_sending()) {
+        detach(exchange);
+    }
 }
 
 /// What is left of the stream needs no exchange: its output waits in the session.

@@ -72,7 +72,10 @@ private:
     void handle_changes();
     void lose_streams() noexcept;
     void begin_stream(codec::http2::Stream& stream);
+    [[nodiscard]] Task<void> take_over(Http2Exchange& exchange, const Handler& handler);
+    void leave(Http2Exchange& exchange) noexcept;
     void detach(Http2Exchange& exchange) noexcept;
+    void count_written() noexcept;
     [[nodiscard]] bool send_at_once();
     [[nodiscard]] bool has_output() const noexcept;
     [[nodiscard]] bool is_idle() const noexcept;
@@ -96,6 +99,7 @@ private:
     std::uint64_t seen_ = 0; ///< requests when the deadline was set
     std::vector<std::unique_ptr<Http2Exchange>> exchanges_;
     std::vector<Http2Exchange*> spare_;
+    std::vector<Http2Exchange*> unwritten_; ///< whose ends are in `output_`, to be counted then
 };
 
 } // namespace penstock::http::detail

@@ -58,7 +58,7 @@ const Handler* Http2Exchange::begin(codec::http2::Stream& stream) {
     canceller_.emplace();
     request_ended_ = false; // until what has arrived is taken
     stream_error_.clear();
-    late_ = continue_due_ = false;
+    late_ = continue_due_ = handed_over_ = sending_ = false;
     given_begin_ = consumable_ = 0;
     const bool too_large = stream.head_too_large();
     if (too_large || !adopt_head(connection_.session().head(stream))) {
@@ -83,6 +83,7 @@ bool Http2Exchange::adopt_head(std::span<const Field> fields) {
     head_text_.reserve(size_of(fields) + std::string_view("hostcookie").size());
     fields_.clear();
     std::string_view authority;
+    std::string_view protocol; // of an extended CONNECT
     for (const Field& field : fields) { // pseudo-fields come first, as the library has checked
         if (field.name == ":method") {
             head_.method = kept_in(head_text_, field.value);
@@ -91,7 +92,12 @@ bool Http2Exchange::adopt_head(std::span<const Field> fields) {
         } else if (field.name == ":authority") {
             authority = kept_in(head_text_, field.value);
             fields_.push_back({.name = kept_in(head_text_, "host"), .value = authority});
+        } else if (field.name == ":protocol") {
+            protocol = kept_in(head_text_, field.value);
         }
+    }
+    if (!protocol.empty()) {
+        adopt_tunnel(protocol);
     }
     head_.host = authority;
     std::size_t cookies = 0;
@@ -110,7 +116,8 @@ bool Http2Exchange::adopt_head(std::span<const Field> fields) {
                 continue;
             }
         }
-        if (field.name.starts_with(':')) {
+        if (field.name.starts_with(':') ||
+            (head_.upgrade && field.name == "sec-websocket-key")) { // RFC 8441, section 5
             continue;
         }
         fields_.push_back(
@@ -136,7 +143,7 @@ bool Http2Exchange::adopt_head(std::span<const Field> fields) {
         fields_.push_back({.name = name, .value = std::string_view(head_text_).substr(begin)});
     }
     head_.fields = Fields(fields_);
-    if (!stream_->request_ended() || !stream_->received.empty()) {
+    if (!head_.upgrade && (!stream_->request_ended() || !stream_->received.empty())) {
         head_.body = length ? BodyFraming{.kind = BodyFraming::Kind::length, .length = *length}
                             : BodyFraming{.kind = BodyFraming::Kind::chunked};
         if (length == 0) {
@@ -149,7 +156,42 @@ bool Http2Exchange::adopt_head(std::span<const Field> fields) {
            (head_.target.starts_with('/') || head_.target == "*" || head_.method == "CONNECT");
 }
 
+/// What a handler of an upgrade expects of HTTP/1.1 (RFC 8441, section 5).
+void Http2Exchange::adopt_tunnel(std::string_view protocol) {
+    head_.method = "GET";
+    head_.upgrade = true;
+    fields_.push_back({.name = "upgrade", .value = protocol});
+    fields_.push_back({.name = "connection", .value = "upgrade"});
+    if (equal_ignoring_case(protocol, "websocket")) { // the answer to it is not sent
+        fields_.push_back({.name = "sec-websocket-key", .value = "dGhlIHNhbXBsZSBub25jZQ=="});
+    }
+}
+
+void Http2Exchange::begin_tunnel() {
+    auto tunnel = std::make_shared<Http2Tunnel>(connection_, *stream_);
+    std::string head = "GET ";
+    head.append(head_.target).append(" HTTP/1.1\r\n");
+    for (const Field& field : head_.fields) {
+        head.append(field.name).append(": ").append(field.value).append("\r\n");
+    }
+    head += "\r\n";
+    tunnelled_ = std::make_unique<Tunnelled>(
+        Tunnelled{.tunnel = tunnel, .stream = AnyStream(Http2TunnelStream(tunnel)),
+                  .head = std::move(head)});
+}
+
+Task<void> Http2Exchange::run_tunnel(const Handler& handler) {
+    (void)co_await run_upgrade(handler);
+    forget_context();
+    tunnelled_->tunnel->end();
+    tunnelled_.reset();
+}
+
 void Http2Exchange::take_received() {
+    if (tunnelled_ != nullptr) {
+        tunnelled_->tunnel->take_received();
+        return;
+    }
     if (received_.empty()) {
         std::swap(received_, stream_->received);
     } else {
@@ -181,6 +223,10 @@ void Http2Exchange::lose_stream() noexcept {
     arrived_.set();
     moved_.set();
     tell_client_gone();
+    if (tunnelled_ != nullptr) { // its handler reads the end
+        tunnelled_->tunnel->lose_stream();
+        return;
+    }
     if (match_.route == nullptr ||
         match_.route->options.when_client_goes == WhenClientGoes::cancel) {
         canceller().cancel();
@@ -360,7 +406,7 @@ void Http2Exchange::complete() {
         connection_.session().write(*stream_, body_text_);
         connection_.session().finish(*stream_);
     }
-    count_response();
+    handed_over_ = true;
 }
 
 /// The response cannot be completed: the client gets what was written, and then learns that it is a
@@ -418,7 +464,7 @@ Task<void> Http2Exchange::finish(Result<> handled, std::exception_ptr thrown) {
     }
     if (stream_ != nullptr) {
         connection_.session().finish(*stream_);
-        count_response();
+        handed_over_ = true;
     }
 }
 

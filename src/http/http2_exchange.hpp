@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include <penstock/task/canceller.hpp>
 #include <penstock/task/task.hpp>
 
+#include "http/http2_tunnel.hpp"
 #include "http/server_exchange.hpp"
 
 namespace penstock::http::detail {
@@ -38,12 +41,24 @@ class Http2Exchange final : public ServerExchange {
 public:
     Http2Exchange(Http2Connection& connection, ServerState& server) noexcept
         : ServerExchange(server), connection_(connection) {}
-    ~Http2Exchange() { count_abandoned(); }
+    ~Http2Exchange() {
+        count_abandoned();
+        if (tunnelled_ != nullptr) {
+            tunnelled_->tunnel->lose_stream();
+        }
+    }
     Http2Exchange(const Http2Exchange&) = delete;
     Http2Exchange& operator=(const Http2Exchange&) = delete;
 
     // What an exchange is.
     [[nodiscard]] AnyStream& stream() noexcept override;
+    [[nodiscard]] AnyStream& upgraded_stream() noexcept override { return tunnelled_->stream; }
+    [[nodiscard]] AnyStream take_stream() noexcept override {
+        return std::exchange(tunnelled_->stream, AnyStream());
+    }
+    [[nodiscard]] std::string_view head_text() const noexcept override { return tunnelled_->head; }
+    [[nodiscard]] std::string_view surplus() const noexcept override { return {}; }
+    void use_surplus(std::size_t /*size*/) noexcept override {}
     [[nodiscard]] Task<Result<Bytes>> receive_body(std::size_t most) override;
     [[nodiscard]] Fields trailers() const noexcept override {
         return request_ended_ && received_.empty() ? Fields(trailers_) : Fields();
@@ -61,6 +76,19 @@ public:
     /// The client has reset the stream, which is about to be freed. Cancels the handler, unless
     /// its route wants it to finish.
     void lose_stream() noexcept;
+    /// The handler is that of an upgrade: the stream becomes a tunnel.
+    void begin_tunnel();
+    [[nodiscard]] Task<void> run_tunnel(const Handler& handler);
+    /// The handler has ended. Whether the response is complete in the session, and is to be counted
+    /// when it is sent.
+    [[nodiscard]] bool begin_sending() noexcept {
+        sending_ = handed_over_ && counting_;
+        return sending_;
+    }
+    [[nodiscard]] bool is_sending() const noexcept { return sending_; }
+    /// The session has sent all, and frees the stream.
+    void leave_stream() noexcept { stream_ = nullptr; }
+    void count_sent() noexcept { count_response(); }
     /// The exchange is over: for the next one it keeps its memory, within bounds.
     void end() noexcept;
 
@@ -91,12 +119,20 @@ private:
 
     /// False if the head is none of a request that can be served: 400.
     [[nodiscard]] bool adopt_head(std::span<const Field> fields);
+    void adopt_tunnel(std::string_view protocol);
     void keep_trailers();
     void respond(bool ends);
     void start_body();
     [[nodiscard]] Task<Result<>> until_unsent(std::size_t most);
     [[nodiscard]] Task<void> reset_behind_output();
     [[nodiscard]] Task<Result<>> receive_more();
+
+    /// What an upgrade takes over.
+    struct Tunnelled {
+        std::shared_ptr<Http2Tunnel> tunnel;
+        AnyStream stream;
+        std::string head; ///< as HTTP/1.1 would have it
+    };
 
     Http2Connection& connection_;
     codec::http2::Stream* stream_ = nullptr;
@@ -118,6 +154,10 @@ private:
 
     // Response.
     std::vector<Field> response_fields_;
+    bool handed_over_ = false; ///< all of it is the session's
+    bool sending_ = false;
+
+    std::unique_ptr<Tunnelled> tunnelled_; ///< once the stream is a tunnel
 };
 
 } // namespace penstock::http::detail

@@ -9,6 +9,9 @@
 #include <penstock/http/access_log.hpp>
 #include <penstock/http/errors.hpp>
 #include <penstock/http/refusal.hpp>
+#include <penstock/http/upgrade.hpp>
+
+#include "http/upgraded_connection.hpp"
 
 namespace penstock::http::detail {
 
@@ -57,10 +60,12 @@ const Handler* ServerExchange::choose_handler() {
         return nullptr;
     }
     const bool found = (head_.upgrade && !has_body() && find_route(head_.method, true)) ||
-                       find_route(head_.method, false) ||
-                       (head_.method == "HEAD" && find_route("GET", false));
+                       (!asks_tunnel() && (find_route(head_.method, false) ||
+                                           (head_.method == "HEAD" && find_route("GET", false))));
     if (!found) {
-        if (head_.method == "OPTIONS" && (match_.path_known || target_.path == "*")) {
+        if (asks_tunnel()) {
+            answer(Status::not_found);
+        } else if (head_.method == "OPTIONS" && (match_.path_known || target_.path == "*")) {
             answer(Status::no_content);
             response_.header("Allow", server_.router.allowed(target_.path));
         } else if (!match_.path_known) {
@@ -277,6 +282,24 @@ std::error_code ServerExchange::error_of(const std::exception_ptr& thrown) noexc
     } catch (...) {
         return {};
     }
+}
+
+Task<Result<>> ServerExchange::run_upgrade(const Handler& handler) {
+    stop_counting();
+    Upgrade upgrade(*this, request_);
+    Result<> handled;
+    std::exception_ptr thrown;
+    try {
+        handled = co_await handler.upgrade(upgrade);
+    } catch (...) {
+        thrown = std::current_exception();
+    }
+    if (thrown || (!handled && handled.error() != std::errc::operation_canceled)) {
+        const std::error_code error = handled ? std::error_code() : handled.error();
+        report(error, thrown, level_after_upgrade(error, thrown));
+        co_return failure(std::errc::io_error);
+    }
+    co_return handled;
 }
 
 Result<net::Endpoint> ServerExchange::peer() noexcept {

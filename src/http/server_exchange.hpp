@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,12 +13,14 @@
 #include <vector>
 
 #include <penstock/codec/http/target.hpp>
+#include <penstock/detail/server/seat.hpp>
 #include <penstock/http/detail/router.hpp>
 #include <penstock/http/request.hpp>
 #include <penstock/http/response.hpp>
 #include <penstock/io/timer_queue.hpp>
 #include <penstock/result.hpp>
 #include <penstock/stream/any_stream.hpp>
+#include <penstock/sync/event.hpp>
 #include <penstock/task/task.hpp>
 
 #include "http/server_state.hpp"
@@ -36,6 +39,21 @@ public:
 
     /// The stream that carries it.
     [[nodiscard]] virtual AnyStream& stream() noexcept = 0;
+
+    // What an upgrade takes over.
+    [[nodiscard]] virtual AnyStream& upgraded_stream() noexcept = 0;
+    [[nodiscard]] virtual AnyStream take_stream() noexcept = 0;
+    /// The head as it was received.
+    [[nodiscard]] virtual std::string_view head_text() const noexcept = 0;
+    /// What was received after the head and not used yet.
+    [[nodiscard]] virtual std::string_view surplus() const noexcept = 0;
+    virtual void use_surplus(std::size_t size) noexcept = 0;
+    /// What is left of the connection for a handler that goes on without HTTP. Null if it cannot.
+    [[nodiscard]] virtual std::unique_ptr<penstock::detail::Seat> leave() { return nullptr; }
+    [[nodiscard]] penstock::detail::AcceptLoop& accept_loop() const noexcept {
+        return server_.accept_loop;
+    }
+    [[nodiscard]] sync::Event& stopping() const noexcept { return server_.accept_loop.stopped(); }
 
     [[nodiscard]] const ServerOptions& options() const noexcept { return server_.options; }
 
@@ -87,6 +105,12 @@ protected:
     void report(std::error_code error, const std::exception_ptr& thrown,
                 ServerFailure::Level level = ServerFailure::Level::failure) const noexcept;
     void reset_response();
+    /// Runs the handler of an upgrade, and reports its failure.
+    [[nodiscard]] Task<Result<>> run_upgrade(const Handler& handler);
+    /// Whether the request asks for another protocol on a stream of HTTP/2.
+    [[nodiscard]] bool asks_tunnel() const noexcept {
+        return head_.upgrade && head_.major_version == 2;
+    }
 
     [[nodiscard]] ResponseHead& response_head() noexcept { return response_.head_; }
     [[nodiscard]] bool has_body() const noexcept {

@@ -3,34 +3,34 @@
 #include <algorithm>
 #include <cstring>
 
-#include "http/connection.hpp"
+#include "http/server_exchange.hpp"
 
 namespace penstock::http {
 
 std::unique_ptr<penstock::detail::Seat> detail::leave(Upgrade& upgrade) {
-    return upgrade.connection_.leave();
+    return upgrade.exchange_.leave();
 }
 
 penstock::detail::AcceptLoop& detail::accept_loop_of(const Upgrade& upgrade) noexcept {
-    return upgrade.connection_.accept_loop();
+    return upgrade.exchange_.accept_loop();
 }
 
-Upgrade::Upgrade(detail::Connection& connection, const Request& request) noexcept
-    : connection_(connection), request_(request), stream_(connection.stream()) {}
+Upgrade::Upgrade(detail::ServerExchange& exchange, const Request& request) noexcept
+    : exchange_(exchange), request_(request), stream_(exchange.upgraded_stream()) {}
 
 std::string_view Upgrade::head_text() const noexcept {
-    return connection_.head_text();
+    return exchange_.head_text();
 }
 
 Bytes Upgrade::surplus() const noexcept {
-    return Bytes(connection_.surplus());
+    return Bytes(exchange_.surplus());
 }
 
 Upgrade::Taken Upgrade::take() {
     const Bytes surplus = this->surplus();
     Taken taken{.stream = {}, .surplus = {surplus.begin(), surplus.end()}};
-    connection_.use_surplus(surplus.size());
-    taken.stream = connection_.take_stream();
+    exchange_.use_surplus(surplus.size());
+    taken.stream = exchange_.take_stream();
     return taken;
 }
 
@@ -41,12 +41,12 @@ Task<Result<std::size_t>> Upgrade::read(MutableBytes into) {
     }
     const std::size_t size = std::min(into.size(), surplus.size());
     std::memcpy(into.data(), surplus.data(), size);
-    connection_.use_surplus(size);
+    exchange_.use_surplus(size);
     co_return size;
 }
 
 sync::Event& Upgrade::stopping() const noexcept {
-    return connection_.stopping();
+    return exchange_.stopping();
 }
 
 } // namespace penstock::http

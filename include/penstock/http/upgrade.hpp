@@ -20,11 +20,12 @@ class Upgrade;
 
 namespace detail {
 
-class Connection; // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
+class ServerExchange;
 
 /// For protocols of this library: the connection is served elsewhere from now on, and all that the
-/// server had for HTTP ends with the handler. Null if it has no task of its own that may end, in
-/// `Server::serve_connection`: then the handler must stay. Throws `std::bad_alloc`.
+/// server had for HTTP ends with the handler. Null if it has no task of its own that may end, in a
+/// stream of HTTP/2 or
+/// in `Server::serve_connection`: then the handler must stay. Throws `std::bad_alloc`.
 [[nodiscard]] std::unique_ptr<penstock::detail::Seat> leave(Upgrade& upgrade);
 [[nodiscard]] penstock::detail::AcceptLoop& accept_loop_of(const Upgrade& upgrade) noexcept;
 
@@ -41,6 +42,12 @@ class Connection; // NOLINT(cppcoreguidelines-virtual-class-destructor): it is f
 /// what was received after the head. Where the type is known, `stream` gives the stream itself,
 /// which costs less. Then begin with `surplus`. `take` gives the connection away, to what needs a
 /// stream of its own. `ws::WebSocket::accept(upgrade)` does that for a WebSocket.
+///
+/// Over HTTP/2 (`ServerOptions::http2`) a client asks for the protocol on a stream, by an extended
+/// CONNECT (RFC 8441). Handlers see no difference: the request has method GET and the fields that
+/// HTTP/1.1 would have, "101 Switching Protocols" arrives as 200, and the response to a refusal may
+/// have a Content-Length. `stream` finds no type there, and the stream ends with the handler, also
+/// one that was taken.
 ///
 /// The object, and all views of it, are valid until the handler has ended.
 ///
@@ -87,12 +94,12 @@ public:
     [[nodiscard]] sync::Event& stopping() const noexcept;
 
 private:
-    friend class detail::Connection;
+    friend class detail::ServerExchange;
     friend std::unique_ptr<penstock::detail::Seat> detail::leave(Upgrade& upgrade);
     friend penstock::detail::AcceptLoop& detail::accept_loop_of(const Upgrade& upgrade) noexcept;
-    Upgrade(detail::Connection& connection, const Request& request) noexcept;
+    Upgrade(detail::ServerExchange& exchange, const Request& request) noexcept;
 
-    detail::Connection& connection_;
+    detail::ServerExchange& exchange_;
     const Request& request_;
     AnyStream& stream_;
 };

@@ -164,7 +164,7 @@ struct ServerSession::Callbacks {
         if (stream == nullptr) {
             return 0;
         }
-        if (stream->response_ended_) {
+        if (stream->response_ended_ && !stream->keeps_request_) {
             lib().session_consume_stream(raw, id, size);
             return 0;
         }
@@ -204,11 +204,17 @@ struct ServerSession::Callbacks {
                 session.session_->excess = true;
             }
         } else if ((head.type == nghttp2::frame::headers || head.type == nghttp2::frame::data) &&
-                   (head.flags & nghttp2::frame::end_stream) != 0 &&
-                   lib().session_get_stream_remote_close(raw, head.stream_id) == 0) {
-            // The response is complete, so the rest of the request is not needed.
-            lib().submit_rst_stream(raw, 0, head.stream_id,
-                                    static_cast<std::uint32_t>(ErrorCode::no_error));
+                   (head.flags & nghttp2::frame::end_stream) != 0) {
+            Stream* stream = session.stream_of(head.stream_id);
+            if (stream != nullptr) {
+                stream->sent_end_ = true;
+            }
+            if ((stream == nullptr || !stream->keeps_request_) &&
+                lib().session_get_stream_remote_close(raw, head.stream_id) == 0) {
+                // The response is complete, so the rest of the request is not needed.
+                lib().submit_rst_stream(raw, 0, head.stream_id,
+                                        static_cast<std::uint32_t>(ErrorCode::no_error));
+            }
         }
         return 0;
     }

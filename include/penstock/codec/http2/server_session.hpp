@@ -38,6 +38,11 @@ public:
     [[nodiscard]] bool request_ended() const noexcept { return request_ended_; }
     /// The stream has ended for both sides, or was reset. Nothing can be sent any more.
     [[nodiscard]] bool is_closed() const noexcept { return closed_; }
+    /// The end of the response was appended to the output of `produce`.
+    [[nodiscard]] bool response_sent() const noexcept { return sent_end_; }
+    /// Whether the request goes on behind the end of the response, as that of a tunnel does.
+    /// Otherwise the client is told to send no more of it.
+    void keep_request(bool wanted) noexcept { keeps_request_ = wanted; }
 
     /// What of the response waits for the client's window.
     [[nodiscard]] std::size_t unsent() noexcept { return output_.size() - sent_; }
@@ -68,6 +73,8 @@ private:
     bool changed_ = false;
     bool answered_ = false;
     bool response_ended_ = false;
+    bool sent_end_ = false;
+    bool keeps_request_ = false;
     bool deferred_ = false;
     bool moved_ = false;
 };
@@ -128,7 +135,7 @@ public:
     /// Appends to the body of the response.
     void write(Stream& stream, std::string_view bytes);
 
-    /// Ends the response. What remains of the request is refused.
+    /// Ends the response. What remains of the request is refused, unless `Stream::keep_request`.
     void finish(Stream& stream) noexcept;
 
     /// Ends the stream at once.

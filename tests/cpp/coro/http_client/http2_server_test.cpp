@@ -9,9 +9,11 @@
 #include <penstock/task/timeout.hpp>
 #include <penstock/task/yield.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
-#include <initializer_list>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,13 +25,16 @@
 #include <gtest/gtest.h>
 
 #include "coro/http/running_server.hpp"
+#include "coro/http_client/http2_frames.hpp"
 #include "coro/support/tcp_pair.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/watchdog.hpp"
 
 namespace {
 
 using namespace penstock;
 using namespace std::chrono_literals;
+using namespace penstock::testing::http2;
 using http::Client;
 using http::ClientOptions;
 using http::ClientProtocol;
@@ -45,86 +50,6 @@ using penstock::testing::expect;
 using penstock::testing::Watchdog;
 using penstock::testing::with_server;
 
-// Frames by hand: for what no client sends.
-
-constexpr char data_frame = 0;
-constexpr char headers_frame = 1;
-constexpr char reset_frame = 3;
-constexpr char settings_frame = 4;
-constexpr char away_frame = 7;
-constexpr char ends_stream = 1;
-constexpr char ends_head = 4;
-constexpr char whole_head = 5; ///< ends the head and the stream
-
-std::string frame(char type, char flags, char stream, std::string_view payload) {
-    const std::size_t size = payload.size();
-    std::string made = {static_cast<char>(size >> 16U),
-                        static_cast<char>(size >> 8U),
-                        static_cast<char>(size),
-                        type,
-                        flags,
-                        0,
-                        0,
-                        0,
-                        stream};
-    return made.append(payload);
-}
-
-/// A head with fields that no table has, after GET http://a by the static one.
-std::string head(std::string_view path,
-                 std::initializer_list<std::pair<std::string_view, std::string_view>> fields = {}) {
-    std::string text = "\x82\x86\x41\x01"
-                       "a\x04";
-    text.append(1, static_cast<char>(path.size())).append(path);
-    for (const auto& [name, value] : fields) {
-        text.append(1, '\0').append(1, static_cast<char>(name.size())).append(name);
-        text.append(1, static_cast<char>(value.size())).append(value);
-    }
-    return text;
-}
-
-std::string begin() {
-    return std::string(codec::http2::client_preface) + frame(settings_frame, 0, 0, "");
-}
-
-struct Frame {
-    char type = 0;
-    char flags = 0;
-    int stream = 0;
-    std::string payload;
-};
-
-/// The next frame that is not about settings and windows; none at the end of the connection.
-Task<std::optional<Frame>> next_frame(net::TcpStream& stream) {
-    for (;;) {
-        std::array<char, 9> head{};
-        for (std::size_t have = 0; have < head.size();) {
-            const std::size_t size = expect(co_await stream.read(std::span(head).subspan(have)));
-            if (size == 0) {
-                co_return std::nullopt;
-            }
-            have += size;
-        }
-        const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(head[i]); };
-        Frame frame{.type = head[3], .flags = head[4], .stream = byte(8), .payload = {}};
-        frame.payload.resize(static_cast<std::size_t>(byte(0) << 16 | byte(1) << 8 | byte(2)));
-        for (std::size_t have = 0; have < frame.payload.size();) {
-            have += expect(co_await stream.read(std::span(frame.payload).subspan(have)));
-        }
-        constexpr char window_frame = 8;
-        if (frame.type != settings_frame && frame.type != window_frame) {
-            co_return frame;
-        }
-    }
-}
-
-Frame expect_frame(std::optional<Frame> frame) {
-    if (!frame) {
-        throw std::runtime_error("the connection has ended");
-    }
-    return std::move(*frame);
-}
-
 std::string base_of(const net::Endpoint& endpoint) {
     return "http://127.0.0.1:" + std::to_string(endpoint.port());
 }
@@ -135,17 +60,6 @@ protected:
         ServerOptions options;
         options.http2 = true;
         return options;
-    }
-
-    /// Sends frames, and passes the connection on.
-    template <typename Program>
-    static void talk(http::Server& server, std::string_view sent, Program program) {
-        const Watchdog watchdog(60);
-        with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
-            net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
-            expect(co_await stream.write_all(begin().append(sent)));
-            co_await program(stream);
-        });
     }
 
     /// Runs a program of requests against the server.
@@ -375,8 +289,6 @@ TEST_F(Http2Server, HandlersOfAConnectionRunBesideEachOther) {
     });
 }
 
-constexpr std::string_view cancel("\0\0\0\x8", 4);
-
 TEST_F(Http2Server, AStreamThatIsResetCancelsItsHandlerAndNoOther) {
     sync::Event begun;
     sync::Event cancelled;
@@ -509,6 +421,105 @@ TEST_F(Http2Server, AfterAWriteThatWasCutShortNothingIsWritten) {
              }
          });
     EXPECT_TRUE(second && *second);
+}
+
+/// How many responses with this status are counted.
+std::string counted(const http::Metrics& metrics) {
+    const std::string text = metrics.text();
+    const std::string_view name = "status=\"200\"} ";
+    const std::size_t at = text.find(name);
+    return at == std::string::npos
+               ? "0"
+               : text.substr(at + name.size(), text.find('\n', at) - at - name.size());
+}
+
+TEST_F(Http2Server, AResponseCountsWhenItIsSent) {
+    for (const std::string_view path : {"/function", "/task"}) {
+        ServerOptions wanted = options();
+        wanted.metrics = std::make_shared<http::Metrics>();
+        http::Server server(wanted);
+        server.get("/function",
+                   [](Request&, Response& response) { response.body(std::string(60'000, 'x')); });
+        server.get("/task", [](Request&, Response& response) -> Task<Result<>> {
+            co_await unwrap(response.write_all(std::string(60'000, 'x')));
+            co_return Result<>();
+        });
+        talk(server,
+             frame(headers_frame, whole_head, 1, head(path)) +
+                 frame(headers_frame, whole_head, 3, head(path)),
+             [&](net::TcpStream& stream) -> Task<void> {
+                 const std::string ping = frame(ping_frame, 0, 0, "12345678");
+                 std::size_t received = 0;
+                 while (received < 65'535) { // the window: the second response waits for more
+                     const Frame next = expect_frame(co_await next_frame(stream));
+                     received += next.type == data_frame ? next.payload.size() : 0;
+                 }
+                 expect(co_await stream.write_all(ping));
+                 EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, ping_frame);
+                 EXPECT_EQ(counted(*wanted.metrics), "1");
+                 expect(co_await stream.write_all(frame(reset_frame, 0, 3, cancel) + ping));
+                 EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, ping_frame);
+             });
+        EXPECT_EQ(counted(*wanted.metrics), "1");
+        EXPECT_NE(wanted.metrics->text().find("requests_in_progress 0\n"), std::string::npos);
+    }
+}
+
+TEST_F(Http2Server, AClientThatEndsWhileNothingCanBeWrittenIsNoticed) {
+    sync::Event stuck;
+    sync::Event told;
+    http::Server server(options());
+    server.get("/", [&](Request& request, Response& response) -> Task<Result<>> {
+        request.on_close([&] { told.set(); });
+        const std::string part(1'000'000, 'x');
+        while (co_await timeout(200ms, response.write_all(part))) {
+        }
+        stuck.set();
+        co_return co_await sleep_for(1h);
+    });
+    const std::string window("\0\4\x7F\xFF\xFF\xFF", 6);
+    const std::string more("\x7F\xFF\0\0", 4);
+    talk(server,
+         frame(settings_frame, 0, 0, window) + frame(window_frame, 0, 0, more) +
+             frame(headers_frame, whole_head, 1, head("/")),
+         [&](net::TcpStream& stream) -> Task<void> {
+             expect(co_await stuck.wait());
+             expect(stream.shutdown()); // it has unread data, and reads no more
+             expect(co_await told.wait());
+             while (server.connections() > 0) { // without the time-outs of the server
+                 (void)co_await yield();
+             }
+         });
+}
+
+TEST_F(Http2Server, AFileIsReadAsTheClientTakesIt) {
+    const penstock::testing::TemporaryFolder folder;
+    folder.fill("file", std::string(1'000'000, 'x'));
+    ServerOptions wanted = options();
+    wanted.on_failure = [](const http::ServerFailure&) {};
+    http::Server server(wanted);
+    expect(server.files("/", folder.path("")));
+    talk(server, frame(headers_frame, whole_head, 1, head("/file")),
+         [&](net::TcpStream& stream) -> Task<void> {
+             std::size_t received = 0;
+             EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, headers_frame);
+             while (received < 65'535) { // the window
+                 received += expect_frame(co_await next_frame(stream)).payload.size();
+             }
+             std::filesystem::resize_file(folder.path("file"), received);
+             const std::string million("\0\xF\x42\x40", 4);
+             expect(co_await stream.write_all(frame(window_frame, 0, 0, million) +
+                                              frame(window_frame, 0, 1, million)));
+             for (;;) {
+                 const Frame next = expect_frame(co_await next_frame(stream));
+                 if (next.type == reset_frame) {
+                     EXPECT_EQ(next.payload.back(), 2); // INTERNAL_ERROR
+                     break;
+                 }
+                 received += next.payload.size();
+             }
+             EXPECT_LT(received, 300'000U); // what was read before the file was cut
+         });
 }
 
 TEST_F(Http2Server, WithoutTheOptionThePrefaceIsRefused) {
