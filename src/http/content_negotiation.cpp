@@ -96,8 +96,8 @@ Weight weight_in(const Fields& fields, std::string_view coding) noexcept {
 
 } // namespace
 
-std::optional<std::size_t>
-negotiate_coding(const Fields& fields, std::span<const std::string_view> codings) noexcept {
+std::optional<std::size_t> negotiate_coding(const Fields& fields,
+                                            std::span<const std::string_view> codings) noexcept {
     std::optional<std::size_t> best;
     // The body as it is, is preferred only by a client that says so by a higher weight.
     int best_weight = std::max(weight_in(fields, "identity").by_name.value_or(0) - 1, 0);

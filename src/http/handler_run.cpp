@@ -15,6 +15,13 @@ void HandlerRun::ended(JoinBase& join, penstock::detail::ChildBase& /*child*/) n
     self.context().loop().timers().cancel(self);
 }
 
+void HandlerRun::has_read() noexcept {
+    if (watches_) {
+        context().loop().timers().cancel(*this);
+        watch();
+    }
+}
+
 void HandlerRun::hung_up(HangUpHook& hook, bool reset) noexcept {
     auto& self = static_cast<HandlerRun&>(hook);
     if (reset) {

@@ -58,12 +58,7 @@ public:
 
     /// The handler has received something. If the kernel has told of the end meanwhile, nobody was
     /// told who may stop reading now; and a client whose body is read has not gone.
-    void has_read() noexcept {
-        if (watches_) {
-            context().loop().timers().cancel(*this);
-            watch();
-        }
-    }
+    void has_read() noexcept;
 
 private:
     static void ended(JoinBase& join, penstock::detail::ChildBase& child) noexcept;

@@ -83,7 +83,7 @@ bool Http2Exchange::adopt_head(std::span<const Field> fields) {
     head_text_.reserve(size_of(fields) + std::string_view("hostcookie").size());
     fields_.clear();
     std::string_view authority;
-    std::string_view protocol; // of an extended CONNECT
+    std::string_view protocol;          // of an extended CONNECT
     for (const Field& field : fields) { // pseudo-fields come first, as the library has checked
         if (field.name == ":method") {
             head_.method = kept_in(head_text_, field.value);
@@ -175,9 +175,8 @@ void Http2Exchange::begin_tunnel() {
         head.append(field.name).append(": ").append(field.value).append("\r\n");
     }
     head += "\r\n";
-    tunnelled_ = std::make_unique<Tunnelled>(
-        Tunnelled{.tunnel = tunnel, .stream = AnyStream(Http2TunnelStream(tunnel)),
-                  .head = std::move(head)});
+    tunnelled_ = std::make_unique<Tunnelled>(Tunnelled{
+        .tunnel = tunnel, .stream = AnyStream(Http2TunnelStream(tunnel)), .head = std::move(head)});
 }
 
 Task<void> Http2Exchange::run_tunnel(const Handler& handler) {

@@ -81,7 +81,7 @@ Server::~Server() = default;
 
 void Server::add(std::string_view method, std::string_view pattern, std::string protocol,
                  detail::Handler handler, const RouteOptions& options) {
-    state_->upgrades |= !protocol.empty();
+    state_->upgrades = state_->upgrades || !protocol.empty();
     detail::Route& route =
         state_->router.add(method, pattern, std::move(protocol), std::move(handler), options);
     if (state_->options.metrics) {

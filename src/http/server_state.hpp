@@ -36,7 +36,7 @@ struct ServerState final : penstock::detail::AcceptLoop::Reporter {
     codec::http::Limits codec_limits;
     std::string server_line; ///< "Server: name\r\n", or empty
     Router router;
-    bool upgrades = false; ///< a route has an upgrade
+    bool upgrades = false;              ///< a route has an upgrade
     Metrics::Route* unrouted = nullptr; ///< requests without a route, if they are counted
     io::IntrusiveList<Connection> open;
     io::IntrusiveList<UpgradedConnection> upgraded; ///< that no `Connection` serves any more

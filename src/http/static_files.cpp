@@ -233,8 +233,7 @@ Task<Result<>> StaticFiles::serve(Request& request, Response& response, std::str
     const std::string_view type = media_type_of(path);
     if (options_.coded_siblings) {
         append_vary(response.headers()); // whether there is one or not: it may come
-        if (const Result<> looked =
-                co_await choose_sibling(folder_.get(), path, request, chosen);
+        if (const Result<> looked = co_await choose_sibling(folder_.get(), path, request, chosen);
             !looked) {
             co_return looked;
         }

@@ -90,8 +90,8 @@ private:
             output.resize(used + room);
             auto* into = reinterpret_cast<std::uint8_t*>(output.data() + used);
             std::size_t room_left = room;
-            const int done = library_.compress(state_, operation, &left, &next, &room_left, &into,
-                                               nullptr);
+            const int done =
+                library_.compress(state_, operation, &left, &next, &room_left, &into, nullptr);
             output.resize(used + room - room_left);
             if (done == 0) {
                 throw std::bad_alloc(); // all else is right

@@ -40,11 +40,12 @@ constexpr std::size_t room = 2'000'000;
 
 Decoded decoded_brotli(const std::string& coded) {
     constexpr const char* library = "libbrotlidec.so.1";
-    const auto create = function_of<void*(void*, void*, void*)>(library, "BrotliDecoderCreateInstance");
+    const auto create =
+        function_of<void*(void*, void*, void*)>(library, "BrotliDecoderCreateInstance");
     const auto destroy = function_of<void(void*)>(library, "BrotliDecoderDestroyInstance");
-    const auto decode = function_of<int(void*, std::size_t*, const std::uint8_t**, std::size_t*,
-                                        std::uint8_t**, std::size_t*)>(
-        library, "BrotliDecoderDecompressStream");
+    const auto decode =
+        function_of<int(void*, std::size_t*, const std::uint8_t**, std::size_t*, std::uint8_t**,
+                        std::size_t*)>(library, "BrotliDecoderDecompressStream");
     Decoded decoded{.text = std::string(room, '\0')};
     void* const state = create(nullptr, nullptr, nullptr);
     const auto* from = reinterpret_cast<const std::uint8_t*>(coded.data());

@@ -49,8 +49,9 @@ inline std::string frame(char type, char flags, char stream, std::string_view pa
 }
 
 /// A head with fields that no table has, after GET http://a by the static one.
-inline std::string head(std::string_view path,
-                 std::initializer_list<std::pair<std::string_view, std::string_view>> fields = {}) {
+inline std::string
+head(std::string_view path,
+     std::initializer_list<std::pair<std::string_view, std::string_view>> fields = {}) {
     std::string text = "\x82\x86\x41\x01"
                        "a\x04";
     text.append(1, static_cast<char>(path.size())).append(path);
@@ -72,7 +73,8 @@ struct Frame {
     std::string payload;
 };
 
-/// The next frame that is not about settings and windows, or any; none at the end of the connection.
+/// The next frame that is not about settings and windows, or any. None at the end of the
+/// connection.
 inline Task<std::optional<Frame>> next_frame(net::TcpStream& stream, bool any = false) {
     for (;;) {
         std::array<char, 9> head{};

@@ -256,8 +256,7 @@ TEST(Http2WebSocket, ARefusalIsAResponse) {
          frame(headers_frame, ends_head, 1,
                asks("/chat?a=1", {{"sec-websocket-version", "13"}, {"x-name", "value"}})),
          [](net::TcpStream& stream) -> Task<void> {
-             EXPECT_TRUE(
-                 expect_frame(co_await next_frame(stream)).payload.starts_with(status_404));
+             EXPECT_TRUE(expect_frame(co_await next_frame(stream)).payload.starts_with(status_404));
              EXPECT_EQ(co_await read_to_end(stream), "");
          });
     talk(chat.server, frame(headers_frame, ends_head, 1, asks("/chat", {})),
@@ -442,8 +441,7 @@ TEST(Http2Upgrade, AnyProtocolMayEndOneSideAndReadOn) {
             co_await unwrap(upgrade.write_all(Bytes(part)));
         }
         co_await unwrap(upgrade.shutdown());
-        EXPECT_EQ((co_await upgrade.write_all("more")).error(),
-                  std::errc::broken_pipe);
+        EXPECT_EQ((co_await upgrade.write_all("more")).error(), std::errc::broken_pipe);
         std::array<std::byte, 3> room{};
         for (;;) {
             const std::size_t size = co_await unwrap(upgrade.read(room));
@@ -469,8 +467,7 @@ TEST(Http2Upgrade, AnyProtocolMayEndOneSideAndReadOn) {
 
 TEST(Http2Upgrade, AHandlerThatDoesNotAnswerResetsItsStream) {
     http::Server server(with_http2());
-    server.upgrade("/", "other",
-                   [](http::Upgrade&) -> Task<Result<>> { co_return Result<>(); });
+    server.upgrade("/", "other", [](http::Upgrade&) -> Task<Result<>> { co_return Result<>(); });
     server.upgrade("/invalid", "other", [](http::Upgrade& upgrade) -> Task<Result<>> {
         const Result<> written = co_await upgrade.write_all("what\r\n\r\n");
         EXPECT_EQ(written.error(), std::errc::protocol_error);
@@ -492,16 +489,14 @@ TEST(Http2Upgrade, AStreamThatWasTakenEndsWithItsHandler) {
         http::Server server(with_http2());
         server.upgrade("/", "other", [&](http::Upgrade& upgrade) -> Task<Result<>> {
             taken = upgrade.take().stream;
-            co_return co_await taken.write_all(
-                "HTTP/1.1 101 Switching Protocols\r\n\r\nhello");
+            co_return co_await taken.write_all("HTTP/1.1 101 Switching Protocols\r\n\r\nhello");
         });
         talk(server, frame(headers_frame, ends_head, 1, asks("/", {}, "other")),
              [&](net::TcpStream& stream) -> Task<void> {
                  co_await expect_opened(stream);
                  const Frame data = expect_frame(co_await next_frame(stream));
                  EXPECT_EQ(data.payload, "hello");
-                 EXPECT_EQ((co_await taken.write_all("x")).error(),
-                           std::errc::operation_canceled);
+                 EXPECT_EQ((co_await taken.write_all("x")).error(), std::errc::operation_canceled);
              });
     }
     taken.close(); // after its server

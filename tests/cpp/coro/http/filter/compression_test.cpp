@@ -308,9 +308,9 @@ TEST(Compression, HeadTellsWhatGetWould) {
             {.size = content.size(), .content_type = "text/plain", .entity_tag = "\"f\""}, opened);
     };
     const auto bytes = [&](Request& request, Response& response) -> Task<Result<>> {
-        co_return co_await http::send_content(
-            request, response, {.content_type = "text/plain", .entity_tag = "\"b\""},
-            Bytes(std::string_view(content)));
+        co_return co_await http::send_content(request, response,
+                                              {.content_type = "text/plain", .entity_tag = "\"b\""},
+                                              Bytes(std::string_view(content)));
     };
     const auto parts = [](Request& /*request*/, Response& response) -> Task<Result<>> {
         response.header("Content-Type", "text/plain");
