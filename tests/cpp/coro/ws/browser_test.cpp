@@ -1,8 +1,6 @@
 // Chromium, without a window, as the client of two servers: one that compresses, and one that does
 // not. Its page is browser.html.
 
-#include <csignal>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,9 +10,9 @@
 #include <penstock/penstock.hpp>
 #include <penstock/ws.hpp>
 
+#include "coro/support/chromium.hpp"
 #include "coro/support/tcp_pair.hpp"
 #include "support/required_program.hpp"
-#include "support/temporary_folder.hpp"
 #include "support/watchdog.hpp"
 
 namespace {
@@ -24,12 +22,9 @@ using penstock::run;
 using penstock::Task;
 using penstock::unwrap;
 using penstock::net::Endpoint;
-using penstock::process::Child;
-using penstock::process::Command;
-using penstock::process::Stdio;
+using penstock::testing::Chromium;
 using penstock::testing::expect;
 using penstock::testing::require_program;
-using penstock::testing::TemporaryFolder;
 using penstock::testing::Watchdog;
 using penstock::ws::AcceptOptions;
 using penstock::ws::Server;
@@ -73,36 +68,6 @@ private:
 
     Server server_;
     penstock::Channel<std::string> outcomes_{1};
-};
-
-/// Chromium with a profile of its own, until this object is destroyed.
-class Chromium {
-public:
-    [[nodiscard]] static bool is_installed() {
-        return std::system("command -v chromium >/dev/null") == 0;
-    }
-
-    explicit Chromium(const std::string& url)
-        : child_(expect(Command("chromium")
-                            // The sandbox refuses to run as root and inside of containers.
-                            .arguments({"--headless=new", "--no-sandbox", "--disable-gpu",
-                                        "--disable-dev-shm-usage", "--no-first-run",
-                                        "--disable-background-networking",
-                                        "--user-data-dir=" + profile_.path(""), url})
-                            .output(Stdio::null())
-                            .error(Stdio::null())
-                            .kill_on_close()
-                            .spawn())) {}
-
-    /// Ends it with all of its processes.
-    Task<> stop() {
-        expect(child_.signal(SIGTERM));
-        expect(co_await child_.wait());
-    }
-
-private:
-    TemporaryFolder profile_;
-    Child child_;
 };
 
 TEST(WebSocketInABrowser, ChromiumAndTheServersUnderstandEachOther) {
