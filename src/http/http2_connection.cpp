@@ -168,14 +168,14 @@ void Http2Connection::handle_changes() {
             session_.consume(*stream, stream->received.size());
             stream->received.clear(0);
         }
+        if (exchange != nullptr && exchange->is_sending() && stream->response_sent()) {
+            unwritten_.push_back(exchange);
+            exchange->leave_stream();
+            exchange = nullptr;
+        }
         if (stream->is_closed()) {
-            if (exchange != nullptr && exchange->is_sending()) {
-                if (stream->response_sent()) {
-                    unwritten_.push_back(exchange);
-                    exchange->leave_stream();
-                } else { // the client has reset it
-                    detach(*exchange);
-                }
+            if (exchange != nullptr && exchange->is_sending()) { // the client has reset it
+                detach(*exchange);
             } else if (exchange != nullptr) { // its handler has not ended
                 ++abandoned_;
                 exchange->lose_stream();

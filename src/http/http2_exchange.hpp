@@ -86,8 +86,11 @@ public:
         return sending_;
     }
     [[nodiscard]] bool is_sending() const noexcept { return sending_; }
-    /// The session has sent all, and frees the stream.
-    void leave_stream() noexcept { stream_ = nullptr; }
+    /// The session has made output of all.
+    void leave_stream() noexcept {
+        stream_->user = nullptr;
+        stream_ = nullptr;
+    }
     void count_sent() noexcept { count_response(); }
     /// The exchange is over: for the next one it keeps its memory, within bounds.
     void end() noexcept;
