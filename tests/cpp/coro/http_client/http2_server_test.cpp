@@ -434,33 +434,37 @@ std::string counted(const http::Metrics& metrics) {
 }
 
 TEST_F(Http2Server, AResponseCountsWhenItIsSent) {
-    for (const std::string_view path : {"/function", "/task"}) {
+    const auto sized = [](const Request& request) {
+        return std::string(std::stoul(request.parameter("size")), 'x');
+    };
+    for (const std::string path : {"/function/", "/task/"}) {
         ServerOptions wanted = options();
         wanted.metrics = std::make_shared<http::Metrics>();
         http::Server server(wanted);
-        server.get("/function",
-                   [](Request&, Response& response) { response.body(std::string(60'000, 'x')); });
-        server.get("/task", [](Request&, Response& response) -> Task<Result<>> {
-            co_await unwrap(response.write_all(std::string(60'000, 'x')));
-            co_return Result<>();
+        server.get("/function/{size}",
+                   [&](Request& request, Response& response) { response.body(sized(request)); });
+        server.get("/task/{size}", [&](Request& request, Response& response) -> Task<Result<>> {
+            co_return co_await response.write_all(sized(request));
         });
         talk(server,
-             frame(headers_frame, whole_head, 1, head(path)) +
-                 frame(headers_frame, whole_head, 3, head(path)),
+             frame(window_frame, 0, 0, std::string("\0\xF\x42\x40", 4)) +
+                 frame(headers_frame, whole_head, 1, head(path + "20000")) +
+                 frame(headers_frame, whole_head, 3, head(path + "70000")),
              [&](net::TcpStream& stream) -> Task<void> {
                  const std::string ping = frame(ping_frame, 0, 0, "12345678");
                  std::size_t received = 0;
-                 while (received < 65'535) { // the window: the second response waits for more
+                 while (received < 20'000 + 65'535) { // the second waits for its window
                      const Frame next = expect_frame(co_await next_frame(stream));
                      received += next.type == data_frame ? next.payload.size() : 0;
                  }
                  expect(co_await stream.write_all(ping));
-                 EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, ping_frame);
-                 EXPECT_EQ(counted(*wanted.metrics), "1");
+                 while (expect_frame(co_await next_frame(stream)).type != ping_frame) {
+                 }
+                 EXPECT_EQ(counted(*wanted.metrics), "1") << path;
                  expect(co_await stream.write_all(frame(reset_frame, 0, 3, cancel) + ping));
                  EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, ping_frame);
              });
-        EXPECT_EQ(counted(*wanted.metrics), "1");
+        EXPECT_EQ(counted(*wanted.metrics), "1") << path;
         EXPECT_NE(wanted.metrics->text().find("requests_in_progress 0\n"), std::string::npos);
     }
 }

@@ -227,12 +227,12 @@ TEST(Http2WebSocket, SharesItsConnection) {
 }
 
 TEST(Http2WebSocket, OnlyARouteOfTheProtocolTakesAStream) {
-    Chat chat;
     bool called = false;
-    chat.server.get("/page", [&](http::Request&, http::Response&) { called = true; });
     using Asked = std::pair<std::string_view, std::string_view>;
     for (const auto& [path, protocol] :
          {Asked("/page", "websocket"), Asked("/none", "websocket"), Asked("/chat", "other")}) {
+        Chat chat;
+        chat.server.get("/page", [&](http::Request&, http::Response&) { called = true; });
         talk(chat.server,
              frame(headers_frame, ends_head, 1,
                    asks(path, {{"sec-websocket-version", "13"}}, protocol)),
@@ -259,6 +259,11 @@ TEST(Http2WebSocket, ARefusalIsAResponse) {
              EXPECT_TRUE(expect_frame(co_await next_frame(stream)).payload.starts_with(status_404));
              EXPECT_EQ(co_await read_to_end(stream), "");
          });
+    EXPECT_TRUE(chat.failures.empty());
+}
+
+TEST(Http2WebSocket, ARequestWithoutAVersionIsRefused) {
+    Chat chat;
     talk(chat.server, frame(headers_frame, ends_head, 1, asks("/chat", {})),
          [](net::TcpStream& stream) -> Task<void> { // 426: no version
              const Frame answer = expect_frame(co_await next_frame(stream));
@@ -332,7 +337,7 @@ TEST(Http2WebSocket, WhatTheHandlerHasNoRoomForWaits) {
                  const Frame next = expect_frame(co_await next_frame(stream, true));
                  has_grown |= grown(next);
                  if (next.type == data_frame) {
-                     EXPECT_EQ(next.payload, unmasked('\x81', "all"));
+                     EXPECT_TRUE(next.payload.starts_with(unmasked('\x81', "all")));
                      break;
                  }
              }
@@ -466,14 +471,15 @@ TEST(Http2Upgrade, AnyProtocolMayEndOneSideAndReadOn) {
 }
 
 TEST(Http2Upgrade, AHandlerThatDoesNotAnswerResetsItsStream) {
-    http::Server server(with_http2());
-    server.upgrade("/", "other", [](http::Upgrade&) -> Task<Result<>> { co_return Result<>(); });
-    server.upgrade("/invalid", "other", [](http::Upgrade& upgrade) -> Task<Result<>> {
-        const Result<> written = co_await upgrade.write_all("what\r\n\r\n");
-        EXPECT_EQ(written.error(), std::errc::protocol_error);
-        co_return Result<>();
-    });
     for (const std::string_view path : {"/", "/invalid"}) {
+        http::Server server(with_http2());
+        server.upgrade("/", "other",
+                       [](http::Upgrade&) -> Task<Result<>> { co_return Result<>(); });
+        server.upgrade("/invalid", "other", [](http::Upgrade& upgrade) -> Task<Result<>> {
+            const Result<> written = co_await upgrade.write_all("what\r\n\r\n");
+            EXPECT_EQ(written.error(), std::errc::protocol_error);
+            co_return Result<>();
+        });
         talk(server, frame(headers_frame, ends_head, 1, asks(path, {}, "other")),
              [](net::TcpStream& stream) -> Task<void> {
                  const Frame reset = expect_frame(co_await next_frame(stream));
