@@ -23,8 +23,8 @@ namespace detail {
 class ServerExchange;
 
 /// For protocols of this library: the connection is served elsewhere from now on, and all that the
-/// server had for HTTP ends with the handler. Null if there is no task of its own that may end, on a
-/// stream of HTTP/2 and in `Server::serve_connection`: then the handler must stay. Throws
+/// server had for HTTP ends with the handler. Null if there is no task of its own that may end, on
+/// a stream of HTTP/2 and in `Server::serve_connection`: then the handler must stay. Throws
 /// `std::bad_alloc`.
 [[nodiscard]] std::unique_ptr<penstock::detail::Seat> leave(Upgrade& upgrade);
 [[nodiscard]] penstock::detail::AcceptLoop& accept_loop_of(const Upgrade& upgrade) noexcept;
