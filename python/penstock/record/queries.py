@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 
 from penstock.record._files.files import numbered_parts
 from penstock.record._parts.parts_folder import PartsFolder, parts_path
+from penstock.record._parts.table_formats import ParquetFormat
 from penstock.record.archives.manifest import ArchivedFile, archive_files, is_archive, manifests
 from penstock.record.archives.stores import ArchiveError, S3Store
 from penstock.record.arrow import pyarrow_module
-from penstock.record.damage import DamageList
+from penstock.record.damage import UNREADABLE, DamageList
 from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.stored_parts import plain_schema
 
@@ -65,6 +66,7 @@ class QuerySession:
         self._duckdb = duckdb_module()
         pyarrow_module()
         self._has_datasets = False
+        self._files: Sequence[Path] = ()
         self._database = self._duckdb.connect(
             ":memory:",
             config={
@@ -105,6 +107,7 @@ class QuerySession:
 
     def attach_files(self, files: ParquetFiles) -> None:
         """Let DuckDB read Parquet files by itself, when a query asks for their columns."""
+        self._files = files.paths
         paths = [str(path.absolute()) for path in files.paths]
         listed = f"[{', '.join(map(_quoted, paths))}]"
         options = "union_by_name = true"
@@ -206,6 +209,15 @@ class QuerySession:
             return QueryError(f"a query reads the recording and nothing else: {sentence}")
         if isinstance(error, (self._duckdb.IOException, self._duckdb.InternalException)):
             return RecordError(f"the recording cannot be read: {sentence}")
+        compiled = (
+            self._duckdb.ParserException,
+            self._duckdb.SyntaxException,
+            self._duckdb.BinderException,
+            self._duckdb.CatalogException,
+        )
+        # DuckDB has no class of errors for what the bytes of a file make it say.
+        if self._files and not isinstance(error, compiled) and not _are_sound(self._files):
+            return RecordError(f"the recording cannot be read: {sentence}")
         where = f" (line {place.partition(':')[0]})" if place else ""
         return QueryError(f"the SQL cannot be run: {sentence}{where}")
 
@@ -255,6 +267,17 @@ class QuerySession:
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = self._database.execute(sql).fetchall()
         return rows
+
+
+def _are_sound(paths: Iterable[Path]) -> bool:
+    """Whether all of some Parquet files can be read, by another reader than DuckDB."""
+    try:
+        for path in paths:
+            for _ in ParquetFormat("zstd").pieces(path):
+                pass
+    except UNREADABLE:
+        return False
+    return True
 
 
 def _quoted(text: str | Path) -> str:

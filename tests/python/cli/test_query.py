@@ -246,6 +246,20 @@ def test_wrong_sql_is_told_in_a_sentence(
     assert len(error.splitlines()) == 1
 
 
+def test_a_damaged_file_is_no_fault_of_the_sql(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = record_to(tmp_path / "run.parquet", flow_batch(1000))
+    content = bytearray(path.read_bytes())
+    column = pq.read_metadata(path).row_group(0).column(2)
+    end = column.data_page_offset + column.total_compressed_size
+    content[end - 60 : end - 20] = bytes(40)
+    path.write_bytes(content)
+    assert main(["query", str(path), "SELECT * FROM recording"]) == 5
+    assert "the recording cannot be read" in capsys.readouterr().err
+    assert main(["query", str(path), "SELECT nothing FROM recording"]) == 2
+
+
 def test_other_bad_input_is_told_in_a_sentence(tmp_path: Path, query: Query) -> None:
     path = record_to(tmp_path / "run.parquet")
     _, error = query(tmp_path / "none.parquet", "SELECT 1", code=5)

@@ -26,6 +26,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -34,6 +35,8 @@ import anyio
 
 import penstock.record
 from penstock.cli import _parser, main
+from penstock.dash import Board
+from penstock.dash._stored import StoredRows, _read_new
 from penstock.record import (
     ArrowSink,
     ColumnBuffer,
@@ -46,16 +49,24 @@ from penstock.record import (
     SampleBatch,
     SqliteSink,
 )
+from penstock.record.sink_choice import sink_for
+from penstock.record.view import open_recording
 
-COMMANDS = ("verify", "plot", "export", "recover", "open", "open tolerantly")
 _ALLOWED = {
     "verify": {0, 5, 8},
+    "verify deeply": {0, 5, 8},
     "plot": {0, 5},
     "export": {0, 5},
+    "query": {0, 5},
+    "dash": {0, 1},
+    "resume": {0, 1},
     "recover": {0, 5},
     "open": {0, 1},
     "open tolerantly": {0, 1},
 }
+COMMANDS = (*_ALLOWED,)
+"""In this order on one copy. ``recover`` changes it; ``resume`` has another one."""
+_CHANGING = ("resume", "recover")
 _MIXED_UNITS = re.compile(r" is in .* and later in ")
 _COPIES_A_CHILD = 25
 _SECONDS_A_COPY = 120
@@ -78,12 +89,18 @@ _SCHEMA = RecordSchema(
 )
 _NOON_NS = 1_795_262_400_000_000_000
 _ROWS = 300
+_MORE_ROWS = 10
+
+
+def _moment_of(number: int) -> int:
+    """When row ``number`` was asked for; it came 4.123 ms later."""
+    return number // 2 * 100_000_000
 
 
 def _batch(first: int, rows: int) -> SampleBatch:
     buffer = ColumnBuffer(_SCHEMA)
     for number in range(first, first + rows):
-        moment = number // 2 * 100_000_000
+        moment = _moment_of(number)
         values: dict[str, Any] = {
             "Flow": number / 4,
             "Count": number,
@@ -206,17 +223,61 @@ def _open(path: Path, *, strict: bool) -> int:
     return 0
 
 
+def _resume(path: Path) -> int:
+    """Continue a recording, as ``penstock record --resume`` does, and read what was added."""
+
+    async def record(path: Path) -> None:
+        async with sink_for(path, append=True) as sink:
+            await sink.write_batch(_batch(_ROWS, _MORE_ROWS))
+
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copytree(path.parent, Path(folder, "copy")) / path.name
+        try:
+            anyio.run(record, copy)
+        except RecordError as error:
+            print(error)
+            return 1
+        table = penstock.record.open(copy, strict=False).to_arrow()
+        last = _moment_of(_ROWS + _MORE_ROWS - 1) + 4_123_000
+        assert last in table["t_mono_ns"].to_pylist(), "the rows that were added are not read"
+    return 0
+
+
+def _show(path: Path) -> int:
+    """Put a recording on a board, as ``penstock dash`` does before it serves it."""
+
+    async def show() -> None:
+        await _read_new(Board(str(path)), StoredRows(open_recording(path, strict=False)))
+
+    try:
+        anyio.run(show)
+    except (RecordError, ValueError, KeyError) as error:
+        print(error)
+        return 1
+    return 0
+
+
+def _query(path: Path) -> int:
+    out = path.parent / "answer.csv"
+    return main(["query", str(path), "SELECT * FROM recording", "--out", str(out)])
+
+
 def _run(command: str, path: Path) -> tuple[int, str]:
     """The code of a command and what it prints; anything it raises is one too."""
     out = io.StringIO()
+    in_process: dict[str, Callable[[Path], int]] = {
+        "open": partial(_open, strict=True),
+        "open tolerantly": partial(_open, strict=False),
+        "resume": _resume,
+        "dash": _show,
+        "query": _query,
+        "verify deeply": lambda path: main(["verify", "--deep", str(path)]),
+        "export": lambda path: main(["export", str(path), str(path.parent / "out.csv")]),
+    }
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         try:
-            if command.startswith("open"):
-                code = _open(path, strict=command == "open")
-            elif command == "export":
-                code = main(["export", str(path), str(path.parent / "out.csv")])
-            elif command == "recover":
-                code = main(["recover", str(path)])
+            if command in in_process:
+                code = in_process[command](path)
             else:
                 code = main([command, str(path)])
         except BaseException:
@@ -301,7 +362,7 @@ def run(flipped: int, truncated: int, seed: str, only: list[str]) -> Iterator[tu
             if only and original.name not in only:
                 continue
             for command in COMMANDS:
-                if command != "recover":
+                if command not in _CHANGING:
                     code, text = _run(command, original.copy(Path(folder, "sound")))
                     assert code == 0, (original.name, command, text)
                     shutil.rmtree(Path(folder, "sound"))

@@ -18,7 +18,8 @@ from penstock.record._seals.seal import seals_path
 from penstock.record._seals.seal_check import check_file
 from penstock.record._seals.seal_writer import WholeFileSeal
 from penstock.record.arrow import METADATA_KEY, pyarrow_module
-from penstock.record.errors import SinkExistsError
+from penstock.record.damage import UNREADABLE, unreadable_is
+from penstock.record.errors import RecoveryError, SinkExistsError
 
 __all__ = ["compact", "finish_compaction", "joined_parts", "sealed_table"]
 
@@ -53,20 +54,24 @@ def compact(
     Consecutive parts of one schema become one file: ``run.parquet``, ``run.part2.parquet``. Each
     file gets its name in one step and carries the folder's id: a call that was cut off is repeated
     without harm. With ``append`` the files that are there stay in front; where there is one, and
-    it has the fields of the first parts, they are joined to it.
+    it has the fields of the first parts, they are joined to it, unless it is damaged: it stays as
+    it is then, and they follow it.
 
     Raises:
         SinkExistsError: if a file has appeared meanwhile, without ``overwrite``.
         SinkWriteError: if the disk refuses. The parts are still there.
+        RecoveryError: if a part cannot be read. All of them are still there.
     """
     run = folder.run_id().encode()
-    with explained("finish", path):
+    whole = f"what is whole is in the parts in {folder.path}, or in it"
+    with explained("finish", path), unreadable_is(RecoveryError, path, whole):
         groups = _group([part for _, part in folder.parts()], table_format)
         before = _files_before(path, table_format, run) if append else []
         joined = (
             len(before) == 1
             and bool(groups)
             and _same_fields(before[0], groups[0][0], table_format)
+            and _is_sound(before[0], table_format)
         )
         if joined:
             groups[0].insert(0, before.pop())
@@ -125,8 +130,29 @@ def _done_files(folder: PartsFolder, path: Path, table_format: TableFormat) -> i
     return done
 
 
+def _is_sound(path: Path, table_format: TableFormat) -> bool:
+    """Whether the rows of a file may go into another one, whose seal then vouches for them."""
+    if check_file(path).problems:
+        return False
+    try:
+        _runs([path], table_format)
+        for _ in table_format.pieces(path):
+            pass
+    except UNREADABLE as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        return False
+    return True
+
+
 def _same_fields(one: Path, other: Path, table_format: TableFormat) -> bool:
-    first, second = (table_format.read_schema(path) for path in (one, other))
+    try:
+        first = table_format.read_schema(one)
+    except UNREADABLE as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        return False
+    second = table_format.read_schema(other)
     return bool(first.equals(second, check_metadata=False)) and all(
         first.field(name).metadata == second.field(name).metadata for name in first.names
     )

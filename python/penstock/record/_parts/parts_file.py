@@ -42,7 +42,7 @@ from penstock.record._parts.table_formats import TableFormat
 from penstock.record._seals.digests import SigningKey, digest_name
 from penstock.record.arrow import pyarrow_module
 from penstock.record.damage import UNREADABLE
-from penstock.record.errors import SinkExistsError, SinkWriteError
+from penstock.record.errors import RecoveryError, SinkExistsError, SinkWriteError
 from penstock.record.schema import RecordSchema
 
 __all__ = ["PartsFile"]
@@ -413,6 +413,10 @@ class PartsFile:
                     sealed=self._sealed,
                     key=self._key,
                 )
+        except RecoveryError as error:
+            raise SinkWriteError(
+                f"{error}; penstock export {self.path} copies all that can be read"
+            ) from error.__cause__
         except SinkWriteError as error:
             with contextlib.suppress(SinkWriteError):
                 self._write_journal()

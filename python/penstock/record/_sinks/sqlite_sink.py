@@ -20,7 +20,12 @@ from penstock.record._files.files import check_not_removed, explain, explained
 from penstock.record._files.sqlite_log import keep_torn_log, release_lock, take_lock
 from penstock.record._seals.digests import SigningKey
 from penstock.record._seals.row_seals import RowSeals, batch_of_rows, begin_of_table
-from penstock.record.errors import SinkExistsError, SinkSchemaError, SinkWriteError
+from penstock.record.errors import (
+    RecoveryError,
+    SinkExistsError,
+    SinkSchemaError,
+    SinkWriteError,
+)
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
 from penstock.record.sink import LossWindow, PathSink
 
@@ -176,6 +181,8 @@ class SqliteFile:
                     cut = keep_torn_log(self.path, force=self._force)
                 self.cuts.extend([cut] if cut is not None else [])
             self._connect()
+            if self._existed and self._append:
+                self._refuse_damage()
         except BaseException:
             self._disconnect()
             self._release_lock()
@@ -270,6 +277,17 @@ class SqliteFile:
             )
             if self._existed:
                 self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+    def _refuse_damage(self) -> None:
+        """Rows behind a damaged page of the tree may be there and be found by no reader."""
+        with _explained(self):
+            ((found,), *_) = self._connected().execute("PRAGMA quick_check(1)").fetchall()
+        if found != "ok":
+            raise RecoveryError(
+                f"{self.path} is damaged, so that rows which are added could not be read: "
+                f"{' '.join(found.split())}; move it away, or record to another name. penstock "
+                "export reads what is left of it"
+            )
 
     def _disconnect(self) -> None:
         database, self._database = self._database, None
@@ -527,10 +545,14 @@ def _iso_view(table: str, schema: RecordSchema) -> str:
 
 
 def _same(columns: str, recording: str, schema: RecordSchema) -> bool:
-    return bool(
-        json.loads(columns) == describe_columns(schema)
-        and json.loads(recording) == json.loads(schema.metadata)
-    )
+    """Whether a stored description is that of ``schema``; a damaged one is not."""
+    try:
+        return bool(
+            json.loads(columns) == describe_columns(schema)
+            and json.loads(recording) == json.loads(schema.metadata)
+        )
+    except (ValueError, TypeError):
+        return False
 
 
 def _as_json(content: object) -> str:
