@@ -16,12 +16,14 @@ from penstock.record._stored.sound_tables import (
     check_complete,
     converted,
     described_schema,
+    fixed_types,
     plain_schema,
 )
 from penstock.record._stored.table_files import Columns, chosen_columns
 from penstock.record.arrow import arrow_schema, pyarrow_module
-from penstock.record.damage import DamageList, reason_of
+from penstock.record.damage import UNREADABLE, DamageList, reason_of
 from penstock.record.recorder_lock import is_being_recorded
+from penstock.record.schema import LEADING_COLUMNS
 
 __all__ = ["connected", "sqlite_pieces", "sqlite_tables"]
 
@@ -116,8 +118,34 @@ def _listed(
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             reason = f"its description in penstock_parts cannot be read: {reason_of(error)}"
             damages.note(path, f"table {_shown(name)}", reason)
+            if (declared := _declared_columns(database, name)) is not None:
+                yield name, declared
         else:
             yield name, plain_schema(arrow_schema(schema))
+
+
+def _declared_columns(database: sqlite3.Connection, name: str) -> Any:
+    """The columns of a table without a description that can be read, as they are declared.
+
+    They have no units then, and truth values are whole numbers. None if there is no such table, or
+    it is none of a recording.
+    """
+    pa = pyarrow_module()
+    kinds = {"REAL": pa.float64(), "INTEGER": pa.int64()}
+    fixed = fixed_types()
+    found = database.execute(f"PRAGMA table_info({_quoted(name)})").fetchall()
+    names = [column for _, column, *_ in found]
+    if tuple(names[: len(LEADING_COLUMNS)]) != LEADING_COLUMNS:
+        return None
+    try:
+        return pa.schema(
+            [
+                (column, fixed.get(column, kinds.get(kind, pa.string())))
+                for _, column, kind, *_ in found
+            ]
+        )
+    except UNREADABLE:
+        return None
 
 
 def _pieces(
