@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <condition_variable>
 #include <ctime>
 #include <mutex>
@@ -17,17 +16,14 @@
 #include <penstock/io/blocked_signals.hpp>
 #include <penstock/owned_descriptor.hpp>
 
+#include "codec/text.hpp"
+
 namespace penstock::http {
 
 namespace {
 
 using Format = AccessLogOptions::Format;
-
-template <typename Number> void append_number(std::string& line, Number value) {
-    std::array<char, 32> digits{};
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-    line.append(digits.data(), end);
-}
+using codec::append_number;
 
 /// A text that a stranger has chosen.
 void append_escaped(std::string& line, std::string_view text, std::string_view escape) {

@@ -1,23 +1,20 @@
 #include "http/byte_range.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <system_error>
+#include <cstdint>
+#include <optional>
 
 #include <penstock/codec/http/fields.hpp>
+
+#include "codec/text.hpp"
 
 namespace penstock::http {
 
 namespace {
 
-/// Digits only. A number that is too large is the largest.
+/// A number that is too large is the largest.
 std::optional<std::uint64_t> number(std::string_view text) noexcept {
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || end != text.data() + text.size()) {
-        return std::nullopt;
-    }
-    return error == std::errc::result_out_of_range ? UINT64_MAX : value;
+    return codec::number_in(text, UINT64_MAX);
 }
 
 } // namespace

@@ -1,8 +1,6 @@
 // The half of a connection that makes and sends responses.
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -11,20 +9,11 @@
 #include <penstock/http/errors.hpp>
 #include <penstock/task/unwrap.hpp>
 
+#include "codec/text.hpp"
 #include "http/connection.hpp"
 #include "http/response_fields.hpp"
 
 namespace penstock::http::detail {
-
-namespace {
-
-void append_number(std::string& text, std::uint64_t value) {
-    std::array<char, 20> digits{};
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-    text.append(digits.data(), end);
-}
-
-} // namespace
 
 /// What the client still sends must be read before the next request. If that is much, or may never
 /// come, the connection is closed instead.
@@ -74,7 +63,7 @@ void Connection::append_head() {
         out_ += "HTTP/1.1 200 OK\r\n";
     } else {
         out_ += "HTTP/1.1 ";
-        append_number(out_, static_cast<std::uint64_t>(code(status)));
+        codec::append_number(out_, code(status));
         out_.append(" ").append(reason(status)).append("\r\n");
     }
     if (!append_fields()) {
@@ -83,7 +72,7 @@ void Connection::append_head() {
     out_ += server_.server_line;
     if (const std::optional<std::uint64_t> length = length_to_tell()) {
         out_ += "Content-Length: ";
-        append_number(out_, *length);
+        codec::append_number(out_, *length);
         out_ += "\r\n";
     } else if (framing_ == Framing::chunked) {
         out_ += "Transfer-Encoding: chunked\r\n";

@@ -39,13 +39,6 @@ std::size_t size_of(std::span<const Field> fields) noexcept {
     return size;
 }
 
-std::optional<std::uint64_t> number_in(std::string_view text) noexcept {
-    std::uint64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return error == std::errc() && end == text.data() + text.size() ? std::optional(number)
-                                                                    : std::nullopt;
-}
-
 } // namespace
 
 AnyStream& Http2Exchange::stream() noexcept {
@@ -125,7 +118,7 @@ bool Http2Exchange::adopt_head(std::span<const Field> fields) {
         if (field.name == "host") {
             head_.host = fields_.back().value;
         } else if (field.name == "content-length") {
-            length = number_in(value);
+            length = codec::number_in(value);
         } else if (field.name == "expect") {
             const bool asks = equal_ignoring_case(value, "100-continue");
             head_.expect_continue |= asks;
