@@ -150,12 +150,14 @@ class UnknownUnitError(_UnknownNameError):
     """No engineering unit has this name or code."""
 
     _what = "unit"
+    _remedy = ": write it as the instrument does, such as SCCM, SLPM or PSIA"
 
 
 class UnknownStatisticError(_UnknownNameError):
     """No statistic has this name or code."""
 
     _what = "statistic"
+    _remedy = ": name it as a column of the data frame, such as mass_flow or abs_press"
 
 
 class InvalidUnitIdError(AlicatConfigurationError):

@@ -50,6 +50,15 @@ def test_unknown_unit_is_none_or_refused() -> None:
     assert Unit.from_label("furlong") is None
     with pytest.raises(UnknownUnitError, match="SCCM"):
         Unit.coerce("SCCMM")
+    with pytest.raises(UnknownUnitError, match="write it as the instrument does"):
+        Unit.coerce("?")
+
+
+def test_unknown_statistic_tells_how_they_are_named() -> None:
+    with pytest.raises(UnknownStatisticError, match="unknown statistic 'nope': name it as"):
+        Statistic.coerce("nope")
+    with pytest.raises(UnknownStatisticError, match="did you mean"):
+        Statistic.coerce("mas flow")
 
 
 def test_statistics_know_what_they_control() -> None:
