@@ -1,5 +1,5 @@
 // A chat in rooms for very many guests: ws://127.0.0.1:PORT/ROOM. Whoever has come to a room gets
-// what is said there. A guest who says nothing costs about 500 bytes, because his handler is a set
+// what is said there. A guest who says nothing costs about 600 bytes, because his handler is a set
 // of functions, and no coroutine. One who reads too slowly misses the oldest messages.
 //
 //     rooms serve [PORT]

@@ -83,6 +83,9 @@ Task<Result<>> serve(Modes modes) {
     if (modes.deflate) {
         accept.compression = ws::deflate();
     }
+    if (modes.publish) {
+        accept.limits.ping_interval = ws::Limits::no_time; // the load answers none
+    }
     ws::Topics topics;
     co_return co_await penstock::with_scope([&](Scope& scope) -> Task<Result<>> {
         const bench::StandardInput input(scope);

@@ -44,8 +44,10 @@ int main(int argc, char** argv) {
     uWS::App::WebSocketBehavior<Nothing> behavior = echo(mode == "deflate");
     if (mode == "publish") {
         behavior.open = [](auto* socket) { socket->subscribe("all"); };
-        behavior.message = [&app](auto* /*socket*/, std::string_view message, uWS::OpCode kind) {
-            app.publish("all", message, kind, false);
+        // The app's own `publish` would need the app, which moves. That of a socket leaves it out.
+        behavior.message = [](auto* socket, std::string_view message, uWS::OpCode kind) {
+            socket->publish("all", message, kind, false);
+            socket->send(message, kind, false);
         };
     }
     app.ws<Nothing>("/*", std::move(behavior));
