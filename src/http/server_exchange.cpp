@@ -63,12 +63,11 @@ const Handler* ServerExchange::choose_handler() {
                        (!asks_tunnel() && (find_route(head_.method, false) ||
                                            (head_.method == "HEAD" && find_route("GET", false))));
     if (!found) {
-        if (asks_tunnel()) {
-            answer(Status::not_found);
-        } else if (head_.method == "OPTIONS" && (match_.path_known || target_.path == "*")) {
+        if (!asks_tunnel() && head_.method == "OPTIONS" &&
+            (match_.path_known || target_.path == "*")) {
             answer(Status::no_content);
             response_.header("Allow", server_.router.allowed(target_.path));
-        } else if (!match_.path_known) {
+        } else if (asks_tunnel() || !match_.path_known) {
             answer(Status::not_found);
         } else {
             server_.router.find(
