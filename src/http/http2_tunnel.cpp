@@ -32,12 +32,24 @@ void Http2Tunnel::take_received() {
         given_ = 0;
         std::swap(received_, arrived);
     } else {
+        drop_given();
         received_.append(arrived.bytes());
         arrived.clear();
     }
     ended_ = stream_->request_ended();
     arrived_.set();
     moved_.set();
+}
+
+/// A reader that never catches up must not make the buffer grow: only the window bounds what it has
+/// not read. What is left is moved once for each time that as much was read.
+void Http2Tunnel::drop_given() noexcept {
+    const std::size_t left = received_.size() - given_;
+    if (given_ >= left) {
+        std::memcpy(received_.bytes().data(), received_.bytes().data() + given_, left);
+        received_.truncate(left);
+        given_ = 0;
+    }
 }
 
 void Http2Tunnel::lose_stream() noexcept {

@@ -51,6 +51,7 @@ private:
     /// Memory of the buffer that is kept while it waits.
     static constexpr std::size_t kept_memory = 512;
 
+    void drop_given() noexcept;
     /// Takes bytes of the response's head. Returns what is behind it.
     [[nodiscard]] Result<Bytes> answer(Bytes part);
     [[nodiscard]] Task<Result<>> send(Bytes part);

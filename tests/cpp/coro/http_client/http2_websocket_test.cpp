@@ -19,7 +19,20 @@
 #include <utility>
 #include <vector>
 
+#include <malloc.h>
+
 #include <gtest/gtest.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PENSTOCK_TEST_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define PENSTOCK_TEST_SANITIZED
+#endif
+#endif
+#ifdef PENSTOCK_TEST_SANITIZED
+#include <sanitizer/allocator_interface.h>
+#endif
 
 #include "coro/http/running_server.hpp"
 #include "coro/http_client/http2_frames.hpp"
@@ -302,6 +315,52 @@ TEST(Http2WebSocket, WhatTheClientHasNoRoomForWaits) {
         expect(co_await sent.wait());
     });
     EXPECT_TRUE(was_sent);
+}
+
+std::size_t allocated() {
+#ifdef PENSTOCK_TEST_SANITIZED
+    return __sanitizer_get_current_allocated_bytes();
+#else
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+#endif
+}
+
+/// A reader that is always one part behind holds no more than the window.
+TEST(Http2WebSocket, AReaderThatNeverCatchesUpHoldsLittle) {
+    constexpr std::size_t part = 16'000;
+    constexpr int rounds = 200;
+    sync::Event may_read;
+    http::Server server(with_http2());
+    server.upgrade("/chat", "websocket", [&](http::Upgrade& upgrade) -> Task<Result<>> {
+        co_await unwrap(
+            upgrade.write_all(std::string_view("HTTP/1.1 101 Switching Protocols\r\n\r\n")));
+        std::vector<std::byte> into(part);
+        for (int round = 0; round < rounds; ++round) {
+            co_await unwrap(may_read.wait());
+            may_read.reset();
+            for (std::size_t have = 0; have < part;) {
+                have += co_await unwrap(upgrade.read(MutableBytes(into).subspan(have)));
+            }
+            co_await unwrap(upgrade.write_all(std::string_view("+")));
+        }
+        co_return Result<>();
+    });
+    const std::string sent = frame(data_frame, 0, 1, std::string(part, 'x'));
+    const std::string ping = frame(ping_frame, 0, 0, "12345678");
+    talk(server, open_on(1) + sent, [&](net::TcpStream& stream) -> Task<void> {
+        co_await expect_opened(stream);
+        const std::size_t before = allocated();
+        std::size_t most = 0;
+        for (int round = 0; round < rounds; ++round) {
+            expect(co_await stream.write_all(sent + ping));
+            EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, ping_frame);
+            most = std::max(most, allocated()); // the part has arrived
+            may_read.set();
+            co_await expect_data(stream, "+");
+        }
+        EXPECT_LT(most, before + 500'000);
+    });
 }
 
 TEST(Http2WebSocket, WhatTheHandlerHasNoRoomForWaits) {
