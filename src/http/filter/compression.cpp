@@ -201,7 +201,7 @@ Task<Result<>> BodyCoding::send_file(fs::File& file, std::uint64_t offset, std::
     if (is_head()) {
         co_return co_await send_head();
     }
-    if (!announced_) {
+    if (!announced_ && !response_.started()) { // it is the whole body
         announced_ = size;
     }
     const auto buffer = std::make_unique_for_overwrite<std::byte[]>(

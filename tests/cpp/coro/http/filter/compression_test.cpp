@@ -257,6 +257,22 @@ TEST(Compression, AFileIsCodedToo) {
     EXPECT_EQ(body_of(plain), content);
 }
 
+TEST(Compression, AFileBehindAPartIsCodedToo) {
+    const TemporaryFolder folder;
+    folder.fill("file", "a file of some size");
+    const auto send = [&](Request& /*request*/, Response& response) -> Task<Result<>> {
+        fs::File file = co_await unwrap(fs::File::open(folder.path("file")));
+        response.header("Content-Type", "text/plain");
+        co_await unwrap(response.write_all(std::string_view("a longer text before it ")));
+        co_return co_await response.send_file(file, 0, 19);
+    };
+    for (const char* const accepted : {"", "one"}) {
+        const std::string found = answer(send, get(accepted));
+        EXPECT_TRUE(found.contains("a file of some size")) << accepted;
+        EXPECT_TRUE(found.ends_with("\r\n0\r\n\r\n")) << accepted;
+    }
+}
+
 TEST(Compression, ALargeBodyIsCodedInParts) {
     const std::string content(1'000'000, '#');
     const std::string found = answer(text("text/plain", content), get("one"));
