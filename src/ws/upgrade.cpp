@@ -46,6 +46,10 @@ private:
 /// Runs the conversation beside what the server's stop makes of it.
 Task<void> converse_in(std::unique_ptr<Seat> seat, std::shared_ptr<detail::OpenSocket> open,
                        const Handler& handler) {
+    if (seat->loop().stopping()) { // since the handshake
+        (void)co_await open->socket.close(close_code::going_away, detail::stop_reason);
+        co_return;
+    }
     seat->loop().keep(*open);
     Result<> served;
     std::exception_ptr thrown;

@@ -17,7 +17,9 @@
 #include <penstock/net/unix_listener.hpp>
 #include <penstock/stream/memory_stream.hpp>
 #include <penstock/sync/event.hpp>
+#include <penstock/task/all.hpp>
 #include <penstock/task/unwrap.hpp>
+#include <penstock/task/yield.hpp>
 #include <penstock/ws/errors.hpp>
 #include <penstock/ws/web_socket.hpp>
 
@@ -154,6 +156,34 @@ TEST(HttpServerWebSocket, IsTakenOverWithOneCall) {
         EXPECT_EQ(expect(co_await socket.receive()).text(), "hello mia");
         EXPECT_EQ((co_await socket.receive()).error(), ws::Error::closed);
     });
+}
+
+TEST(HttpServerWebSocket, ClosesWhenTheServerStopsRightBehindTheHandshake) {
+    const Watchdog watchdog;
+    for (int steps = 0; steps < 6; ++steps) {
+        sync::Event asked;
+        Site site(echo, {.check = [&](const codec::http::RequestHead&) {
+                      asked.set();
+                      return 0;
+                  }});
+        with_server(site.server, [&](net::Endpoint endpoint) -> Task<void> {
+            const auto stop = [&]() -> Task<Result<>> {
+                co_await unwrap(asked.wait());
+                for (int step = 0; step < steps; ++step) {
+                    co_await unwrap(yield());
+                }
+                site.server.stop(2s);
+                co_return Result<>();
+            };
+            const auto talk = [&]() -> Task<Result<>> {
+                auto socket = co_await unwrap(WebSocket::connect(url_of(endpoint, "/chat/a")));
+                EXPECT_EQ((co_await socket.receive()).error(), ws::Error::closed) << steps;
+                EXPECT_EQ(socket.close_code(), ws::close_code::going_away) << steps;
+                co_return Result<>();
+            };
+            EXPECT_TRUE(co_await all(stop(), talk()));
+        });
+    }
 }
 
 TEST(HttpServerWebSocket, ClosesWhenTheServerStops) {
