@@ -41,9 +41,9 @@ bool detail::TopicMember::subscribe(Topics& topics, std::string_view topic) {
         return false;
     }
     places_.reserve(places_.size() + 1);
-    const auto place = topics.topics_.try_emplace(std::string(topic)).first;
-    place->second.subscribers.push_back(this);
-    places_.push_back({.topics = &topics, .topic = place});
+    Topics::Map::value_type& place = *topics.topics_.try_emplace(std::string(topic)).first;
+    place.second.subscribers.push_back(this);
+    places_.push_back({.topics = &topics, .topic = &place});
     return true;
 }
 
@@ -66,7 +66,7 @@ void detail::TopicMember::leave(std::size_t index) noexcept {
     *std::ranges::find(subscribers, this) = subscribers.back();
     subscribers.pop_back();
     if (subscribers.empty()) {
-        place.topics->topics_.erase(place.topic);
+        place.topics->topics_.erase(place.topics->topics_.find(place.topic->first));
     }
 }
 

@@ -108,7 +108,7 @@ private:
 
 struct detail::TopicMember::Place {
     Topics* topics;
-    Topics::Map::iterator topic;
+    Topics::Map::value_type* topic; ///< it stays where it is, which an iterator need not
 };
 
 /// A connection's part in `Topics`. `with_topics` makes one for each connection.
