@@ -63,9 +63,13 @@ CallbackSocket::CallbackSocket() noexcept : InputHook(&on_input), Timer(&on_time
 CallbackSocket::~CallbackSocket() {
     if (seat_) {
         stop_resting();
-        seat_->loop().unlist(*this);
-        seat_->home().residents.remove(*this);
+        leave_home();
     }
+}
+
+void CallbackSocket::leave_home() noexcept {
+    seat_->loop().unlist(*this);
+    seat_->home().residents.remove(*this);
 }
 
 void CallbackSocket::open(WebSocket&& accepted, std::unique_ptr<penstock::detail::Seat> seat,
@@ -134,6 +138,14 @@ void CallbackSocket::end() noexcept {
 /// By the server's end.
 void CallbackSocket::leave() noexcept {
     say_closed();
+    if (ending_ && ending_->thrown) {
+        seat_->report({}, ending_->thrown);
+    }
+    if (stranded_) { // its work waits in the loop, and frees it
+        leave_home();
+        seat_.reset();
+        return;
+    }
     delete this;
 }
 
@@ -221,6 +233,9 @@ void CallbackSocket::take_input() noexcept {
 
 /// After the handler was called outside of a task.
 void CallbackSocket::go_on() noexcept {
+    if (stranded_) { // its work is queued, so it must not become a timer
+        return;
+    }
     if (ending_ || socket_->connection_->holds_input() || stream().socket() == nullptr) {
         start(false);
     } else {
@@ -387,7 +402,11 @@ Sent CallbackSocket::send_frame(Opcode opcode, Bytes payload) {
                                         detail::OutgoingFrame::Place::elsewhere);
     (void)frame.next();
     const std::array parts{frame.head(), frame.body()};
-    return write_now(std::span(parts).first(frame.body().empty() ? 1 : 2));
+    const Sent sent = write_now(std::span(parts).first(frame.body().empty() ? 1 : 2));
+    if (socket_) {
+        socket_->connection_->release_output();
+    }
+    return sent;
 }
 
 Sent CallbackSocket::send_shared(const void* topic, const SharedMessage& message) {
@@ -488,6 +507,8 @@ Task<void> CallbackSocket::flush(std::vector<std::byte> part, Turn message, Turn
         }
     } catch (const std::bad_alloc&) {
         sent = failure(std::errc::not_enough_memory);
+        frame.unlock(); // what they lock may go before the parameters
+        message.unlock();
     }
     flushing_ = false;
     if (ended_) {
@@ -599,11 +620,19 @@ Task<std::error_code> CallbackSocket::converse(bool silent) {
 /// Sends what waits and a close frame, and waits for the peer's.
 Task<void> CallbackSocket::say_goodbye(bool fails) {
     WebSocket& socket = *socket_;
-    while (!fails && !socket.connection_->end) {
+    detail::Connection& connection = *socket.connection_;
+    while (!fails && !connection.end) {
         const std::optional<SharedMessage> next = backlog_ ? backlog_->next() : std::nullopt;
         if (!next || !co_await socket.send(*next)) {
             break;
         }
+    }
+    if (flushing_ && !fails && !connection.end) { // the last message may wait in `flush`
+        (void)co_await connection.messages.lock();
+    } else if (flushing_ && connection.end == Error::closed) { // the answer waits behind a frame
+        (void)co_await penstock::detail::run_until_deadline(connection.close_deadline(),
+                                                            socket.send_close({}));
+        co_await socket.end_stream();
     }
     const std::uint16_t code = ending_ ? ending_->code : close_code::normal;
     // Whether the peer answers says nothing about the conversation.

@@ -70,7 +70,7 @@ public:
     }
     Sent send(const SharedMessage& message) { return send_shared(nullptr, message); }
 
-    /// How much waits to be sent, in bytes of payload.
+    /// How much waits behind the message that is being sent, in bytes of payload.
     [[nodiscard]] std::size_t backlog() const noexcept { return backlog_ ? backlog_->bytes() : 0; }
     /// How many messages were dropped.
     [[nodiscard]] std::uint64_t dropped() const noexcept {
@@ -78,8 +78,8 @@ public:
     }
 
     /// Sends what waits, and then a close frame. Messages that arrive from now on are dropped.
-    /// `on_close` is called when the peer has answered, or after `Limits::close`. Further calls do
-    /// nothing. Throws `std::invalid_argument` for a code that `WebSocket::close` refuses.
+    /// `on_close` is called when the peer has answered that frame, or `Limits::close` after it was
+    /// due. Further calls do nothing. Throws `std::invalid_argument` for a code that `WebSocket::close` refuses.
     void close(std::uint16_t code = close_code::normal, std::string reason = {});
 
     /// From now on the connection gets what is published there. False if it did already. `topics`
@@ -117,6 +117,7 @@ private:
     static void on_time(io::Work& work);
     void end() noexcept override;
     void leave() noexcept override;
+    void leave_home() noexcept;
 
     template <typename Call> void call(Call function) noexcept;
     void take_input() noexcept;

@@ -248,6 +248,60 @@ TEST_P(WebSocketCallbacks, CloseBehindWhatWasSent) {
     EXPECT_EQ(log.lines.back(), "closed 4000 "); // the client's answer
 }
 
+/// `close` finds some messages waiting and one that the task which sends them has taken out.
+TEST_P(WebSocketCallbacks, CloseBehindAllThatWaits) {
+    Log log;
+    (void)serve(GetParam(), guests(log),
+                [&](net::Endpoint endpoint) -> Task<void> {
+                    net::TcpStream stream = co_await open_raw(endpoint);
+                    CallbackSocket& socket = *log.open.at(0);
+                    std::string expected;
+                    for (Sent sent = Sent::now; sent != Sent::waiting;) {
+                        const std::string text(60'000, '.');
+                        sent = socket.send_text(text);
+                        expected += plain_frame(Opcode::text, text);
+                    }
+                    for (const std::string_view text : {"one", "two"}) {
+                        EXPECT_EQ(socket.send_text(text), Sent::waiting);
+                        expected += plain_frame(Opcode::text, text);
+                    }
+                    socket.close(4000);
+                    (void)co_await yield(); // so that both tasks have begun
+                    expected += plain_frame(Opcode::close, "\x0f\xa0");
+                    std::string got(expected.size(), ' ');
+                    expect(co_await stream.read_exactly(MutableBytes(got)));
+                    EXPECT_TRUE(got == expected);
+                    expect(co_await stream.write_all(frame(Opcode::close, "\x0f\xa0")));
+                    expect(co_await log.closed.wait());
+                },
+                {.limits = {.maximum_backlog = 4096}});
+    EXPECT_EQ(log.lines.back(), "closed 4000 ");
+}
+
+TEST_P(WebSocketCallbacks, APeerThatClosesGetsTheRestOfTheFrameAndTheAnswer) {
+    Log log;
+    (void)serve(GetParam(), guests(log),
+                [&](net::Endpoint endpoint) -> Task<void> {
+                    net::TcpStream stream = co_await open_raw(endpoint);
+                    CallbackSocket& socket = *log.open.at(0);
+                    std::string expected;
+                    for (Sent sent = Sent::now; sent != Sent::waiting;) {
+                        const std::string text(60'000, '.');
+                        sent = socket.send_text(text);
+                        expected += plain_frame(Opcode::text, text);
+                    }
+                    expect(co_await stream.write_all(frame(Opcode::close, "\x03\xe8")));
+                    while (socket.send_text("x") != Sent::closed && log.open.size() == 1) {
+                        (void)co_await yield();
+                    }
+                    expected += plain_frame(Opcode::close, "\x03\xe8");
+                    EXPECT_TRUE(expect(co_await read_all_text(stream)) == expected);
+                    expect(co_await log.closed.wait());
+                },
+                {.limits = {.maximum_backlog = 4096}});
+    EXPECT_EQ(log.lines.back(), "closed 1000 ");
+}
+
 TEST_P(WebSocketCallbacks, AnExceptionEndsItsConnectionAlone) {
     Log log;
     const Told told = serve(GetParam(), guests(log), [&](net::Endpoint endpoint) -> Task<void> {
@@ -472,6 +526,36 @@ TEST_P(WebSocketCallbacks, ACancellationEndsThemAll) {
     };
     run(body());
     EXPECT_TRUE(log.open.empty());
+}
+
+TEST(WebSocketCallbacksOfServers, AnExceptionOfOnCloseIsReportedAfterACancellation) {
+    const Watchdog watchdog;
+    struct Fails {
+        void on_close(CallbackSocket& /*socket*/, std::uint16_t code, std::string_view) const {
+            throw std::runtime_error("a defect " + std::to_string(code));
+        }
+    };
+    std::vector<std::string> exceptions;
+    const auto body = [&]() -> Task<void> {
+        net::TcpListener listener = penstock::testing::listen_on_loopback();
+        const net::Endpoint endpoint = expect(listener.local_endpoint());
+        ws::Server server(std::move(listener),
+                          {.on_exception = [&](const std::exception_ptr& thrown) {
+                              try {
+                                  std::rethrow_exception(thrown);
+                              } catch (const std::exception& exception) {
+                                  exceptions.emplace_back(exception.what());
+                              }
+                          }});
+        std::optional<net::TcpStream> stream;
+        const auto leave = [&]() -> Task<Result<>> {
+            stream = co_await open_raw(endpoint);
+            co_return Result<>();
+        };
+        (void)co_await race(server.serve(ws::Callbacks([] { return Fails(); })), leave());
+    };
+    run(body());
+    EXPECT_EQ(exceptions, std::vector<std::string>{"a defect 1006"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Servers, WebSocketCallbacks, ::testing::Bool(), [](const auto& info) {

@@ -204,6 +204,57 @@ TEST(OutOfMemory, AWebSocketAndItsClient) {
     });
 }
 
+struct Guest {
+    void on_message(penstock::ws::CallbackSocket& socket,
+                    const penstock::ws::Message& message) const {
+        socket.send(message);
+        if (message.text() == "much") { // more than the kernel takes
+            const std::string large(1 << 20, 'x');
+            while (socket.send_text(large) == penstock::ws::Sent::now) {
+            }
+            socket.send_text("and more");
+        }
+    }
+    void on_drain(penstock::ws::CallbackSocket& socket) const { socket.close(4000); }
+    void on_close(penstock::ws::CallbackSocket& /*socket*/, std::uint16_t /*code*/,
+                  std::string_view /*reason*/) const {}
+};
+
+/// Without memory a connection ends, and the client reads that.
+Result<penstock::ws::Message> or_no_memory(Result<penstock::ws::Message> received) {
+    return received ? received : penstock::failure(std::errc::not_enough_memory);
+}
+
+TEST(OutOfMemory, AServerOfFunctionsAndItsClient) {
+    run_short_of_memory([]() -> Task<> {
+        using penstock::unwrap;
+        net::TcpListener listener = penstock::testing::listen_on_loopback();
+        const std::string url = "ws://" + expect(listener.local_endpoint()).to_string() + "/";
+        penstock::ws::Server server(std::move(listener),
+                                    {.accept = {.limits = {.close = 10ms}},
+                                     .on_exception = [](const std::exception_ptr& /*thrown*/) {}});
+        const auto talk = [&]() -> Task<Result<>> {
+            Result<penstock::ws::WebSocket> client = co_await penstock::ws::WebSocket::connect(url);
+            if (!client) {
+                co_return penstock::failure(std::errc::not_enough_memory);
+            }
+            for (const std::string_view text : {"one", "much"}) {
+                co_await unwrap(client->send_text(text));
+                EXPECT_EQ((co_await unwrap(or_no_memory(co_await client->receive()))).text(), text);
+            }
+            std::string last;
+            while (last != "and more") {
+                last = (co_await unwrap(or_no_memory(co_await client->receive()))).text();
+            }
+            (void)co_await client->receive(); // the close frame
+            server.shutdown(0s);
+            co_return Result<>();
+        };
+        expect(co_await penstock::all(server.serve(penstock::ws::Callbacks([] { return Guest(); })),
+                                      talk()));
+    });
+}
+
 TEST(OutOfMemory, AWebSocketKeepsItsInputWithoutMemoryForACopy) {
     penstock::ws::detail::Connection connection(penstock::codec::websocket::Role::server, {});
     connection.bytes = {std::byte{1}, std::byte{2}, std::byte{3}};
