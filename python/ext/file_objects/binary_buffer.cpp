@@ -43,6 +43,9 @@ AtOnce write_to_buffer(BinaryFileObject* file, PyObject* data) noexcept {
         !PyList_CheckExact(file->unwritten)) {
         return AtOnce::slow;
     }
+    if (size == 0) {
+        return AtOnce::done; // without a size the list would never be written out
+    }
     if (PyList_Append(file->unwritten, data) != 0) {
         return AtOnce::failed;
     }

@@ -300,6 +300,8 @@ const FileMethod close_method = {
     .arguments = 0,
 };
 
+constexpr const char* size_name = "size";
+
 template <const FileMethod& method, const char* const& keyword>
 PyObject* call_with_option(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                            PyObject* keywords) {
@@ -312,6 +314,17 @@ template <const FileMethod& method> PyObject* call_without(PyObject* self, PyObj
 
 PyObject* call_write(PyObject* self, PyObject* data) {
     return make_file_step(file_of(self), write_method, {data});
+}
+
+/// Of this method None is no size, so a call without one passes -1.
+PyObject* call_read1(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                     PyObject* keywords) {
+    const Py_ssize_t named = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+    if (count + named != 0) {
+        return call_file_method(file_of(self), read1_method, size_name, arguments, count, keywords);
+    }
+    const Ref all(PyLong_FromLong(-1));
+    return all ? make_file_step(file_of(self), read1_method, {all.get()}) : nullptr;
 }
 
 PyObject* call_readinto(PyObject* self, PyObject* buffer) {
@@ -416,15 +429,12 @@ void binary_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-constexpr const char* size_name = "size";
-
 PyMethodDef binary_methods[] = {
     {"read", as_function(&call_with_option<read_method, size_name>), METH_FASTCALL | METH_KEYWORDS,
      "read($self, size=-1)\n--\n\n"
      "Read ``size`` bytes, or the rest of the file.\n\n"
      "The result is shorter only at the end of the file, and empty there."},
-    {"read1", as_function(&call_with_option<read1_method, size_name>),
-     METH_FASTCALL | METH_KEYWORDS,
+    {"read1", as_function(&call_read1), METH_FASTCALL | METH_KEYWORDS,
      "read1($self, size=-1)\n--\n\n"
      "Read up to ``size`` bytes with at most one request; with none after a read-ahead."},
     {"readline", as_function(&call_with_option<readline_method, size_name>),

@@ -399,3 +399,30 @@ async def test_a_program_that_works_between_reads_yields_at_each(
             run.step()
             work_for(0.003)
     assert run.longest <= 2
+
+
+async def test_read1_takes_the_sizes_that_the_built_in_one_takes(path: Path) -> None:
+    async with files.open(path, "rb") as file:
+        whole = await file.read1()
+        assert whole == path.read_bytes()[: len(whole)]
+        assert whole
+        untyped: Any = file
+        for wrong in (None, "1", 1.0):
+            with pytest.raises(TypeError):
+                await untyped.read1(wrong)
+            with pytest.raises(TypeError):
+                await untyped.read1(size=wrong)
+
+
+async def test_writes_of_nothing_take_no_memory(path: Path) -> None:
+    async with files.open(path, "r+b") as file:
+        await file.read(1)
+        for _ in range(100):
+            assert await file.write(b"") == 0
+        assert not file._unwritten
+        assert await file.write(b"z") == 1
+        for _ in range(100):
+            assert await file.write(b"") == 0
+        assert len(file._unwritten) == 1
+        assert await file.write(bytearray()) == 0
+    assert path.read_bytes()[1:2] == b"z"

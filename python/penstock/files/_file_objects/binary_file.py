@@ -87,9 +87,9 @@ class BinaryFile(DescriptorFile):
             mode = "a+" if self._appending else "r+"
         return io.FileIO(fd, mode, closefd=self._owns_fd)
 
-    async def _read1_in_turn(self, given: int | None) -> bytes:
+    async def _read1_in_turn(self, size: int) -> bytes:
         try:
-            size = -1 if given is None else index(given)
+            size = index(size)
             self._check_readable()
             data = self._buffered()
             if not data:
