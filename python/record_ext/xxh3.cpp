@@ -270,10 +270,11 @@ PENSTOCK_AVX2 void end_half(__m256i& lanes, size_t secret_place) noexcept {
 
 #endif
 
-void add_blocks(Lanes& lanes, const char* data, size_t blocks) noexcept {
+void add_blocks(Lanes& lanes, const char* data, size_t blocks,
+                [[maybe_unused]] bool portably) noexcept {
 #if defined(__x86_64__)
     static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-    if (has_avx2) {
+    if (has_avx2 && !portably) {
         add_blocks_by_avx2(lanes, data, blocks);
         return;
     }
@@ -291,13 +292,13 @@ void Xxh3::add(const char* data, size_t size) noexcept {
     if (const size_t room = block_size - waiting_; size > room) {
         // A block is mixed only when something follows it: the end is treated in another way.
         std::memcpy(rest_.data() + waiting_, data, room);
-        add_blocks(lanes_, rest_.data(), 1);
+        add_blocks(lanes_, rest_.data(), 1, portably_);
         data += room;
         size -= room;
         waiting_ = 0;
         const char* end = rest_.data() + block_size;
         if (const size_t blocks = (size - 1) / block_size; blocks > 0) {
-            add_blocks(lanes_, data, blocks);
+            add_blocks(lanes_, data, blocks, portably_);
             data += blocks * block_size;
             size -= blocks * block_size;
             end = data;

@@ -15,6 +15,9 @@ public:
     static constexpr std::size_t stripe_size = 64;
     static constexpr std::size_t block_size = 1024; ///< a step along the secret for each stripe
 
+    /// `portably`: without the processor's wide registers, which give the same digest faster.
+    explicit Xxh3(bool portably = false) noexcept : portably_(portably) {}
+
     /// Adds `size` bytes.
     void add(const char* data, std::size_t size) noexcept;
 
@@ -26,6 +29,7 @@ private:
         0xC2B2AE3D,         0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9,
         0x85EBCA77C2B2AE63, 0x85EBCA77,         0x27D4EB2F165667C5, 0x9E3779B1};
     std::uint64_t size_ = 0;
+    bool portably_;
     std::size_t waiting_ = 0;              ///< bytes in `rest_`: at least one, once there are any
     std::array<char, stripe_size> last_{}; ///< the end of the last whole block
     std::array<char, block_size> rest_{};  ///< what is behind it

@@ -31,19 +31,18 @@ bool add(PyObject* self, PyObject* data) noexcept {
 }
 
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* named) noexcept {
+    static const char* const names[] = {"", "portably", nullptr};
     PyObject* data = nullptr;
-    if (named != nullptr && PyDict_GET_SIZE(named) > 0) {
-        PyErr_SetString(PyExc_TypeError, "xxh3_128 takes no named arguments");
-        return nullptr;
-    }
-    if (PyArg_ParseTuple(arguments, "|O", &data) == 0) {
+    int portably = 0;
+    if (PyArg_ParseTupleAndKeywords(arguments, named, "|O$p:xxh3_128", const_cast<char**>(names),
+                                    &data, &portably) == 0) {
         return nullptr;
     }
     Ref self(type->tp_alloc(type, 0));
     if (!self) {
         return nullptr;
     }
-    new (&digest_of(self.get()).value) Xxh3();
+    new (&digest_of(self.get()).value) Xxh3(portably != 0);
     if (data != nullptr && !add(self.get(), data)) {
         return nullptr;
     }
@@ -88,7 +87,8 @@ PyType_Slot slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(&create)},
     {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
     {Py_tp_methods, methods},
-    {Py_tp_doc, const_cast<char*>("xxh3_128(data=b''): XXH3 with 128 bits, of pieces.")},
+    {Py_tp_doc, const_cast<char*>("xxh3_128(data=b'', *, portably=False): XXH3 with 128 bits, of "
+                                  "pieces; portably without wide registers, for a test.")},
     {0, nullptr},
 };
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock._record import xxh3_128
 from penstock.cli import main
 from penstock.record import PublicKey, RecordError, SigningKey, SinkDependencyError
 from penstock.record._recording_check import check_seals
@@ -177,6 +178,31 @@ def test_pieces_and_copies_do_not_change_a_digest(sizes: list[int]) -> None:
             if at % 5 == 0 or at > 8000:
                 assert growing.copy().digest() == digest_of(name, data[:at])
         assert growing.digest() == digest_of(name, data)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 31])
+def test_wide_registers_do_not_change_the_fast_digest(offset: int) -> None:
+    """What the processor's wide registers give, from any address, and what plain numbers give."""
+    data = memoryview(random.Random(offset).randbytes(1 << 14))[offset:]
+    ends = [size + by for size in (0, 240, 1024, 2048, 16384 - 64) for by in (-1, 0, 1, 63)]
+    for size in ends:
+        if 0 <= size <= len(data):
+            usual, plain = xxh3_128(data[:size]), xxh3_128(data[:size], portably=True)
+            assert usual.digest() == plain.digest()
+            assert usual.copy().digest() == plain.copy().digest()
+    at = 0
+    usual, plain = xxh3_128(), xxh3_128(portably=True)
+    for size in itertools.cycle([1, 63, 1024, 1500, 0, 2049]):
+        if at >= len(data):
+            break
+        # Pieces that the two get in different ways.
+        usual.update(data[at : at + size])
+        plain.update(data[at : at + size // 3])
+        plain.update(data[at + size // 3 : at + size])
+        at = min(at + size, len(data))
+        assert usual.digest() == plain.copy().digest()
+    with pytest.raises(TypeError):
+        xxh3_128(b"", True)  # type: ignore[misc]
 
 
 def test_work_of_a_chain_is_done_in_order_and_its_failure_is_raised() -> None:
