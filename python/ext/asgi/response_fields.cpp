@@ -114,8 +114,10 @@ bool add_all(FieldsWriter& fields, PyObject* headers, bool& plain) {
                          item.get());
             return false;
         }
-        if (!fields.add(PySequence_Fast_GET_ITEM(pair.get(), 0),
-                        PySequence_Fast_GET_ITEM(pair.get(), 1))) {
+        // An error that tells them may change a list.
+        const Ref name = Ref::borrow(PySequence_Fast_GET_ITEM(pair.get(), 0));
+        const Ref value = Ref::borrow(PySequence_Fast_GET_ITEM(pair.get(), 1));
+        if (!fields.add(name.get(), value.get())) {
             return false;
         }
     }

@@ -151,6 +151,32 @@ def test_pairs_and_values_of_other_classes(run: Run) -> None:
     run(main())
 
 
+class Name(bytes):
+    """A name that empties the pair that it is in when an error tells it."""
+
+    pair: list[Any]
+
+    def __repr__(self) -> str:
+        self.pair.clear()
+        return "a name"
+
+
+def test_a_pair_that_an_error_changes(run: Run) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        name = Name(b"x")
+        name.pair = [name, bytes(bytearray(b"1\r\n" + b"2" * 1000))]
+        with pytest.raises(ValueError, match=r"a name: b'1\\r\\n2{1000}' cannot be sent"):
+            await respond(send, headers=[name.pair])
+        await respond(send, b"hello")
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+            assert (await client.response())[2] == b"hello"
+
+    run(main())
+
+
 def test_many_different_lists(run: Run) -> None:
     """More than are remembered, and each again."""
     lists = [[(b"x-number", b"%d" % number), TYPE] for number in range(40)]
