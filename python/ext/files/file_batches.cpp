@@ -33,10 +33,11 @@ struct Reads {
 
 /// Allocates the result of each read. False with an exception set.
 bool allocate(Reads& reads, PyObject* offsets, Py_ssize_t size) {
-    const Py_ssize_t count = PySequence_Fast_GET_SIZE(offsets);
-    reads.all.reserve(static_cast<std::size_t>(count));
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        const long long offset = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(offsets, i));
+    reads.all.reserve(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(offsets)));
+    // Its `__index__` may change a list.
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(offsets); ++i) {
+        const Ref given = Ref::borrow(PySequence_Fast_GET_ITEM(offsets, i));
+        const long long offset = PyLong_AsLongLong(given.get());
         if (offset < 0) {
             if (PyErr_Occurred() == nullptr) {
                 PyErr_Format(PyExc_ValueError, "offset %lld is negative", offset);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import gc
 import io
@@ -426,3 +427,16 @@ async def test_writes_of_nothing_take_no_memory(path: Path) -> None:
         assert len(file._unwritten) == 1
         assert await file.write(bytearray()) == 0
     assert path.read_bytes()[1:2] == b"z"
+
+
+async def test_an_offset_that_changes_the_list_of_offsets(path: Path) -> None:
+    class Place:
+        def __index__(self) -> int:
+            offsets.clear()
+            return 0
+
+    async with files.open(path, "rb") as file:
+        offsets: list[Any] = [Place(), *range(1, 2000)]
+        with contextlib.suppress(ValueError, IndexError):
+            found = await file.pread_many(1, offsets)
+            assert set(found) <= {path.read_bytes()[:1]}
