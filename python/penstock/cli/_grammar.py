@@ -66,10 +66,23 @@ class NamingParser(CommandParser):
                 what = self.commands.metavar
                 self.error(f"argument {what}: invalid choice: {first!r}; did you mean {near[0]}?")
         options, unknown = super().parse_known_args(args, namespace)
+        unknown = self._take_late_words(options, unknown)
         if unknown:
             # By the parser of the command, so the usage that is printed is the command's.
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return options, unknown
+
+    def _take_late_words(self, options: argparse.Namespace, unknown: list[str]) -> list[str]:
+        """Add words behind an option to the list that they continue; return those that remain.
+
+        argparse closes a list of words, such as FILE..., at the first option.
+        """
+        lists = [a for a in self._actions if not a.option_strings and a.nargs in ("*", "+")]
+        if not lists or any(word.startswith("-") for word in unknown):
+            return unknown
+        name = lists[-1].dest
+        setattr(options, name, [*(getattr(options, name) or ()), *unknown])
+        return []
 
 
 class _Commands(_Action):

@@ -132,3 +132,25 @@ def test_wrong_option_is_refused_with_code_2(
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "values"),
+    [
+        (["new", "run.toml", "--units", "A-F", "p", "q"], "ports", ["p", "q"]),
+        (["verify", "a.csv", "--deep", "b.csv"], "files", ["a.csv", "b.csv"]),
+        (["note", "run-1", "valve", "--device", "fuel", "opened"], "text", ["valve", "opened"]),
+    ],
+)
+def test_a_list_of_words_goes_on_behind_an_option(
+    arguments: list[str], name: str, values: list[str]
+) -> None:
+    options = build_parser(arguments).parse_args(arguments)
+    assert getattr(options, name) == values
+
+
+def test_a_word_too_many_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["verify", "a.csv", "--deeep", "b.csv"], ["export", "a", "b", "--wide", "c"]):
+        with pytest.raises(SystemExit):
+            build_parser(arguments).parse_args(arguments)
+        assert "unrecognized arguments" in capsys.readouterr().err

@@ -43,7 +43,7 @@ def test_a_plot_in_the_terminal_has_a_curve_for_each_device(
     assert "5940 ┤" in out
     assert "air" not in out
     code, _, err = output(capsys, "plot", tmp_path / "run.parquet", "--field", "Volume")
-    assert (code, "has no column Volume" in err) == (2, True)
+    assert (code, "has no column Volume; its numbers are Mass_Flow\n" in err) == (2, True)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="matplotlib of the extra")

@@ -248,7 +248,7 @@ def test_a_worker_that_does_not_end_is_killed(caplog: pytest.LogCaptureFixture) 
         (["served:app", "--host", "256.1.1.1"], "cannot listen on http://256.1.1.1:8000"),
         (["served:app", "--env-file", "none"], "cannot read none"),
         (["served:app", "--log-config", "served.py"], "not a configuration for logging"),
-        (["served:app", "--port", "0", "--ssl-certfile", "none"], "cannot be used"),
+        (["served:app", "--port", "0", "--ssl-certfile", "none"], "may read them: none"),
         (["served:app", "--port", "0", "--lifespan", "on"], "refused to start: no lifespan"),
         (["served:app", "--port", "0", "--root-path", "x"], "root_path must begin with"),
     ],

@@ -260,3 +260,22 @@ def test_ctrl_c_leaves_complete_files(tmp_path: Path) -> None:
     assert len(recorded) >= flushed
     with open(tmp_path / "run.csv", newline="") as file:
         assert sum(not row["event"] for row in csv.DictReader(file)) == len(recorded)
+
+
+def test_a_file_of_another_kind_is_refused_and_those_beside_a_recording_are_left_alone(
+    tmp_path: Path,
+) -> None:
+    plan = tmp_path / "run.toml"
+    plan.write_text("[record]")
+    with pytest.raises(RecoveryError, match=r"run\.toml is not a recording: its name must end in"):
+        recover(plan)
+    (tmp_path / "run.csv").touch()
+    seals = tmp_path / "run.csv.seals"
+    seals.write_text("x")
+    assert not recover(seals).changed
+
+
+def test_of_a_folder_with_recordings_the_first_one_is_named(tmp_path: Path) -> None:
+    path = cut_off(tmp_path, 3)
+    with pytest.raises(RecoveryError, match=f"name the recordings in it, such as {path}$"):
+        recover(tmp_path)

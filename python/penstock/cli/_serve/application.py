@@ -47,7 +47,9 @@ def import_application(name: str, *, factory: bool, folder: str) -> Any:
             found = getattr(found, part)
     except AttributeError as error:
         raise CommandError(
-            f"module {module_name!r} has no attribute {path!r}", ExitCode.CONFIG
+            f"module {module_name!r} has no attribute {path!r}; write the name of the application "
+            "in it behind the colon",
+            ExitCode.CONFIG,
         ) from error
     if not callable(found):
         raise CommandError(
@@ -116,7 +118,13 @@ def built_application(options: argparse.Namespace) -> Application:
 
         try:
             app = StaticFiles(app, prefix, folder)
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise CommandError(
+                f"--static {prefix}={folder} cannot be served: {error.strerror}; name a folder "
+                "that this user may read",
+                ExitCode.CONFIG,
+            ) from error
+        except ValueError as error:
             raise CommandError(
                 f"--static {prefix}={folder} cannot be served: {one_line(error)}", ExitCode.CONFIG
             ) from error

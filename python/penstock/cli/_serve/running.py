@@ -125,6 +125,15 @@ def _tls_context(options: argparse.Namespace) -> ssl.SSLContext | None:
             context.load_verify_locations(options.ssl_ca_certs)
         if options.ssl_ciphers is not None:
             context.set_ciphers(options.ssl_ciphers)
+    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+        # The error of OpenSSL does not say which of the files it is.
+        files = (options.ssl_certfile, options.ssl_keyfile, options.ssl_ca_certs)
+        given = ", ".join(file for file in files if file is not None)
+        raise CommandError(
+            f"the certificate or another option of TLS cannot be used: {error.strerror}; check "
+            f"these paths and that this user may read them: {given}",
+            ExitCode.CONFIG,
+        ) from error
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise CommandError(
             f"the certificate or another option of TLS cannot be used: {one_line(error)}",

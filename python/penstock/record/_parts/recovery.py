@@ -37,6 +37,7 @@ from penstock.record.errors import RecordError, RecoveryError
 __all__ = ["Recovery", "recover", "recover_folder"]
 
 _DATABASE = b"SQLite format 3\0"
+_SUFFIXES = (".parquet", ".arrow", ".csv", ".jsonl", ".sqlite", ".sqlite3", ".db")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,29 @@ def recover(
         return _recover_database(target, force)
     if target.suffix in (".parquet", ".arrow"):
         _check_readable(target, table_format)
+    elif target.is_file() and not _stands_beside_a_recording(target):
+        raise RecoveryError(
+            f"{target} is not a recording: its name must end in one of {', '.join(_SUFFIXES)}. It "
+            "was left as it is"
+        )
     return Recovery(target)
+
+
+def _stands_beside_a_recording(path: Path) -> bool:
+    """Whether it is a file of a recording's, such as run.csv.seals: ``recover run/*`` names it."""
+    return any(
+        other.suffix in _SUFFIXES and path.name.startswith(other.name)
+        for other in path.parent.iterdir()
+    )
+
+
+def _first_in(folder: Path) -> Path | None:
+    recordings = (
+        path.with_suffix("") if path.suffix == ".parts" else path
+        for path in sorted(folder.iterdir())
+        if path.suffix in (*_SUFFIXES, ".parts")
+    )
+    return next(recordings, None)
 
 
 def _check_readable(path: Path, table_format: TableFormat) -> None:
@@ -135,7 +158,10 @@ def _recover_folder(
     if not folder.exists():
         if not any(folder.path.iterdir()):
             return Recovery(folder.path)  # killed when it had just been created
-        raise RecoveryError(f"{folder.path} is not the folder of a recording: it has no .penstock")
+        raise RecoveryError(
+            f"{folder.path} is not the folder of a recording: it has no .penstock; name the "
+            f"recordings in it, such as {_first_in(folder.path) or folder.path / 'samples.csv'}"
+        )
     table_format.load()
     with locked(folder):
         found = recover_folder(folder, table_format, force=force, key=key)

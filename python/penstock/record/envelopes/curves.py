@@ -108,7 +108,9 @@ class Curves:
 
     def columns(self, schema: Any) -> list[str]:
         """The columns that are needed of a part with this schema, for its reader."""
-        wanted = list(self._fields) if self._fields else measured_numbers(schema)
+        numbers = measured_numbers(schema)
+        self.known_fields |= dict.fromkeys(numbers)  # add() gets a table of the chosen columns alone
+        wanted = list(self._fields) if self._fields else numbers
         if not self._fields:
             devices = _described(schema)
             chosen = {_chosen(wanted, about) for about in (*devices.values(), {})}
