@@ -79,7 +79,8 @@ public:
 
     /// Sends what waits, and then a close frame. Messages that arrive from now on are dropped.
     /// `on_close` is called when the peer has answered that frame, or `Limits::close` after it was
-    /// due. Further calls do nothing. Throws `std::invalid_argument` for a code that `WebSocket::close` refuses.
+    /// due. Further calls do nothing. Throws `std::invalid_argument` for a code that
+    /// `WebSocket::close` refuses.
     void close(std::uint16_t code = close_code::normal, std::string reason = {});
 
     /// From now on the connection gets what is published there. False if it did already. `topics`

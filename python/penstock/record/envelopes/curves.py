@@ -109,7 +109,8 @@ class Curves:
     def columns(self, schema: Any) -> list[str]:
         """The columns that are needed of a part with this schema, for its reader."""
         numbers = measured_numbers(schema)
-        self.known_fields |= dict.fromkeys(numbers)  # add() gets a table of the chosen columns alone
+        # add() gets a table of the chosen columns alone.
+        self.known_fields |= dict.fromkeys(numbers)
         wanted = list(self._fields) if self._fields else numbers
         if not self._fields:
             devices = _described(schema)
