@@ -57,11 +57,16 @@ Task<Result<>> serve(std::uint16_t port) {
                                {.slow_reader = ws::SlowReader::drop_oldest});
     const auto close = [&]() -> Task<Result<>> {
         co_await unwrap(stop.wait());
+        std::puts("stopping");
         server.shutdown(5s);
         co_return Result<>();
     };
     const auto ended = co_await all(server.serve(guests), close());
-    co_return ended ? Result<>() : failure(ended.error());
+    if (!ended) {
+        co_return failure(ended.error());
+    }
+    std::puts("stopped");
+    co_return Result<>();
 }
 
 Task<Result<>> hear(ws::WebSocket& guest, std::string_view wanted) {
