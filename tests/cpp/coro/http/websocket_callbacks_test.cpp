@@ -531,7 +531,8 @@ TEST_P(WebSocketCallbacks, ACancellationEndsThemAll) {
 TEST(WebSocketCallbacksOfServers, AnExceptionOfOnCloseIsReportedAfterACancellation) {
     const Watchdog watchdog;
     struct Fails {
-        void on_close(CallbackSocket& /*socket*/, std::uint16_t code, std::string_view) const {
+        void on_close(CallbackSocket& /*socket*/, std::uint16_t code,
+                      std::string_view /*reason*/) const {
             throw std::runtime_error("a defect " + std::to_string(code));
         }
     };
