@@ -112,6 +112,27 @@ def test_a_recovery_killed_before_it_removed_the_parts_is_repeated(tmp_path: Pat
     assert not (tmp_path / "run.parquet.parts").exists()
 
 
+@pytest.mark.parametrize("sealed", [True, False])
+def test_parts_of_which_a_damaged_file_was_made_stay(tmp_path: Path, sealed: bool) -> None:
+    """The recovery was killed before it removed them, and maybe before it sealed the file."""
+    path = cut_off(tmp_path, 5, part_rows=20)
+    shutil.copytree(tmp_path / "run.parquet.parts", tmp_path / "again")
+    recover(path)
+    shutil.copytree(tmp_path / "again", tmp_path / "run.parquet.parts")
+    rows = pq.ParquetFile(path).metadata.row_group(0)
+    flow = rows.column(pq.read_schema(path).names.index("Mass_Flow"))
+    with open(path, "r+b") as file:
+        file.seek(flow.data_page_offset)
+        file.write(bytes(30))
+    if not sealed:
+        path.with_name("run.parquet.seals").unlink()
+    with pytest.raises(RecoveryError, match=r"run\.parquet\.parts, and is damaged since"):
+        recover(path)
+    path.rename(tmp_path / "damaged.parquet")
+    recover(path)
+    assert flows(path) == numbers(50)
+
+
 def test_a_journal_that_cannot_be_read_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = cut_off(tmp_path, 3)
     journal = journal_of(path)

@@ -60,7 +60,8 @@ def compact(
     Raises:
         SinkExistsError: if a file has appeared meanwhile, without ``overwrite``.
         SinkWriteError: if the disk refuses. The parts are still there.
-        RecoveryError: if a part cannot be read. All of them are still there.
+        RecoveryError: if a part cannot be read, or a file that an earlier call has made of them
+            has changed since. All of them are still there.
     """
     run = folder.run_id().encode()
     whole = f"what is whole is in the parts in {folder.path}, or in it"
@@ -78,8 +79,8 @@ def compact(
         targets = [part_path(path, len(before) + 1 + number) for number in range(len(groups))]
         for number, (group, target) in enumerate(zip(groups, targets, strict=True)):
             if _is_done(target, table_format, run):
-                if sealed and not check_file(target).unchanged:
-                    _seal_again(target, table_format, key)
+                if sealed:
+                    _seal_if_missing(folder, target, table_format, key)
                 continue
             more = dict(facts)
             if number + 1 < len(groups):
@@ -132,8 +133,10 @@ def _done_files(folder: PartsFolder, path: Path, table_format: TableFormat) -> i
 
 def _is_sound(path: Path, table_format: TableFormat) -> bool:
     """Whether the rows of a file may go into another one, whose seal then vouches for them."""
-    if check_file(path).problems:
-        return False
+    return not check_file(path).problems and _is_readable(path, table_format)
+
+
+def _is_readable(path: Path, table_format: TableFormat) -> bool:
     try:
         _runs([path], table_format)
         for _ in table_format.pieces(path):
@@ -293,8 +296,22 @@ def _digest(path: Path, table_format: TableFormat, seal: WholeFileSeal) -> None:
             seal.write(piece)
 
 
-def _seal_again(path: Path, table_format: TableFormat, key: SigningKey | None) -> None:
-    """Seal a file whose process was killed between it and its seals."""
+def _seal_if_missing(
+    folder: PartsFolder, path: Path, table_format: TableFormat, key: SigningKey | None
+) -> None:
+    """Seal a file whose process was killed between it and its seals.
+
+    Its parts are removed afterwards, so a file that has changed meanwhile must not get new seals.
+    """
+    found = check_file(path)
+    if found.unchanged:
+        return
+    if found.problems or not _is_readable(path, table_format):
+        reason = found.problems[0] if found.problems else "its rows cannot be read"
+        raise RecoveryError(
+            f"{path} was made of the parts in {folder.path}, and is damaged since: {reason}; "
+            "move it away, and recover the recording from its parts"
+        )
     seal = WholeFileSeal(key)
     _digest(path, table_format, seal)
     seal.finish(path, "cut off")
