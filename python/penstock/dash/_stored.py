@@ -135,13 +135,18 @@ def _log_damages(board: Board, recording: StoredRecording, known: set[str]) -> N
 
 
 def _mark_of(path: Path) -> frozenset[tuple[str, int, int]]:
-    """The files of a recording with their sizes and times, to see changes without reading."""
+    """The files of a recording with their sizes and times, to see changes without reading.
+
+    Without what readers write too: the index of a SQLite log, and a log that has no rows.
+    """
     found = []
     for file in _files_of(path):
         try:
             status = os.stat(file)
         except FileNotFoundError:
             continue  # replaced at this moment
+        if file.name.endswith("-shm") or (file.name.endswith("-wal") and not status.st_size):
+            continue
         found.append((os.fspath(file), status.st_size, status.st_mtime_ns))
     return frozenset(found)
 

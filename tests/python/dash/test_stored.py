@@ -160,6 +160,18 @@ async def test_a_recording_that_has_just_ended_is_finished(kind: str, tmp_path: 
         tasks.cancel_scope.cancel()
 
 
+async def test_reading_a_finished_folder_with_a_database_does_not_make_it_live(
+    tmp_path: Path,
+) -> None:
+    for kind in ("csv", "sqlite"):
+        async with SINKS[kind](tmp_path) as sink:
+            await sink.write_batch(batch(wave("argon", 10)))
+    rows = StoredRows(penstock.record.open(tmp_path))
+    for _ in range(2):  # SQLite leaves its index beside the database, and writes it when it reads
+        counted(rows)
+        assert not rows.changed()
+
+
 @pytest.mark.parametrize("kind", SINKS)
 async def test_a_board_is_live_as_long_as_the_recorder_has_the_files(
     kind: str, tmp_path: Path
