@@ -99,7 +99,7 @@ def test_a_run_without_a_book_says_so(
     )
     start("record", "run.toml", "--no-plot").wait_for("argon.*SCCM")
     done = penstock("alarm", "out")
-    assert (done.returncode, "keeps no states of alarms" in done.stderr) == (2, True)
+    assert (done.returncode, "give [alarm] a webhook, mqtt or a book" in done.stderr) == (2, True)
 
 
 def test_a_missing_secret_ends_the_run_before_it_begins(penstock: Any, tmp_path: Path) -> None:

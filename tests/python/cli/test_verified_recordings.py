@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import anyio
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.ipc
@@ -13,7 +14,9 @@ import pytest
 
 from penstock.cli._recordings.checks import check
 from penstock.cli._recordings.reading import read_parts
+from penstock.record import ParquetSink
 from tests.python.cli.made_recordings import changing_recording, output, record_into, rewritten
+from tests.python.record.batches import flow_batch
 
 
 @pytest.mark.parametrize("name", ["run.csv", "run.parquet", "run.jsonl", "run.sqlite", ""])
@@ -107,3 +110,19 @@ def test_what_recover_cuts_off_is_named(tmp_path: Path, capsys: pytest.CaptureFi
     assert (code, "add --force" in err) == (5, True)
     code, out, _ = output(capsys, "recover", "--json", "--force", tmp_path / "run.csv")
     assert json.loads(out)["kept_in"] == [f"{tmp_path / 'run.csv.torn2'}"]
+
+
+@pytest.mark.parametrize("command", ["verify", "plot"])
+def test_a_folder_whose_parts_are_all_gone_tells_which_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    async def main() -> None:
+        async with ParquetSink(tmp_path / "run") as sink:
+            await sink.write_batch(flow_batch(10))
+
+    anyio.run(main)
+    (part,) = (tmp_path / "run").glob("part-*.parquet")
+    part.unlink()
+    code, _, err = output(capsys, command, tmp_path / "run")
+    assert code == 5
+    assert f"{part} is missing, with rows of part 1. Bring its parts back" in err

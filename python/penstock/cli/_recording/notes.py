@@ -140,7 +140,9 @@ async def _answer_about_alarms(
     alarms: AlarmStates | None,
 ) -> dict[str, Any]:
     if alarms is None:
-        raise _RefusedError("the run keeps no states of alarms: give [alarm] a webhook or mqtt")
+        raise _RefusedError(
+            "the run keeps no states of alarms: give [alarm] a webhook, mqtt or a book"
+        )
     if "alarms" in request:
         return {"alarms": alarms.listed()}
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.cli._errors import CommandError, ExitCode, harmless, one_line
+from penstock.record import check_seals
 from penstock.record.arrow import pyarrow_module, units_of
 from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.postgres_server import PostgresServer, is_postgres
@@ -85,6 +86,12 @@ def read_parts(
         raise CommandError(
             f"nothing of {name} can be read: {reason}. {_advice(target)}", ExitCode.OUTPUT
         )
+    if not found and (missing := _missing_part(target)):
+        raise CommandError(
+            f"nothing of {name} can be read: {missing}. Bring its parts back from a copy, or read "
+            "another format of the same run",
+            ExitCode.OUTPUT,
+        )
     if not found:
         raise CommandError(
             f"{name} has no recording {table} yet; check the path and --table", ExitCode.OUTPUT
@@ -105,6 +112,14 @@ def warn_of_damages(recording: StoredRecording) -> None:
 def warn(text: str) -> None:
     """Print a warning on standard error."""
     print(f"penstock: warning: {harmless(text)}", file=sys.stderr)
+
+
+def _missing_part(target: str | os.PathLike[str]) -> str:
+    """What the list of parts of a folder tells of the first one, of a folder where none is."""
+    if is_postgres(os.fspath(target)) or not (Path(target) / ".penstock").is_dir():
+        return ""
+    problems = (problem for seal in check_seals(Path(target)) for problem in seal.problems)
+    return next(problems, "")
 
 
 def _advice(target: str | os.PathLike[str]) -> str:
