@@ -9,11 +9,13 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from penstock.record._mqtt.broker import Broker
+from penstock.record._mqtt.packets import Message
 from tests.python.integration.daemons import Daemon, free_port, program_or_skip
 from tests.python.integration.partition import Network
 
@@ -38,6 +40,24 @@ class Mosquitto(Daemon):
     def _answers_connect(self) -> bool:
         with socket.create_connection((self._host, self.port), 5):
             return True
+
+    async def reader(
+        self, topics: str, take: Callable[[Message], object], client: str = "reader"
+    ) -> Broker:
+        """A connection of Penstock's own that has subscribed; it can publish too."""
+        connection = await Broker.connect(
+            self._host,
+            self.port,
+            None,
+            client=client,
+            will=None,
+            user=None,
+            password=None,
+            timeout=60,
+            on_message=take,
+        )
+        await connection.subscribe(topics)
+        return connection
 
     @contextmanager
     def subscriber(self, topics: str = "#", *, lasting: bool = False) -> Iterator[Subscriber]:

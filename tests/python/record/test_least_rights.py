@@ -11,7 +11,6 @@ import pytest
 
 import penstock.record
 from penstock.record import InfluxSink, MqttSink, NatsSink, PostgresSink, SparkplugSink
-from penstock.record._mqtt.broker import Broker
 from penstock.record.archives import Archiver, ArchiverOptions, store_at
 from tests.python.documentation.page_steps import DOCS, blocks
 from tests.python.integration.daemons import PATIENT, program_or_skip, until
@@ -79,18 +78,7 @@ async def test_a_recorder_only_publishes_below_its_prefix(
     monkeypatch.setenv("MQTT_PASSWORD", "secret")
     came: list[str] = []
     with mosquitto(f"password_file {passwords}", f"acl_file {listed}") as broker:
-        reader = await Broker.connect(
-            "127.0.0.1",
-            broker.port,
-            None,
-            client="reader",
-            will=None,
-            user=None,
-            password=None,
-            timeout=60,
-            on_message=lambda message: came.append(message.topic),
-        )
-        await reader.subscribe("#")
+        reader = await broker.reader("#", lambda message: came.append(message.topic))
         url = broker.url(prefix)
         if kind is SparkplugSink:
             url = url.replace("mqtt://", "sparkplug://")

@@ -118,19 +118,7 @@ class Host:
 
 
 async def host_of(broker: Mosquitto, host: Host) -> Broker:
-    connection = await Broker.connect(
-        "127.0.0.1",
-        broker.port,
-        None,
-        client="host",
-        will=None,
-        user=None,
-        password=None,
-        timeout=60,
-        on_message=host.take,
-    )
-    await connection.subscribe("spBv1.0/plant/#")
-    return connection
+    return await broker.reader("spBv1.0/plant/#", host.take, client="host")
 
 
 SCHEMA = RecordSchema((Field("Flow", "float", "SCCM"), Field("Count", "int"), Field("Gas", "text")))
@@ -188,18 +176,7 @@ async def test_a_check_ends_no_session_of_a_running_node(broker: Mosquitto, tmp_
     def take(message: Message) -> None:
         topics.append(message.topic)
 
-    reader = await Broker.connect(
-        "127.0.0.1",
-        broker.port,
-        None,
-        client="reader",
-        will=None,
-        user=None,
-        password=None,
-        timeout=60,
-        on_message=take,
-    )
-    await reader.subscribe("spBv1.0/checked/#")
+    reader = await broker.reader("spBv1.0/checked/#", take)
     await reader.publish([(b"spBv1.0/checked/BEGIN/node", b"")], 60)
     await until(lambda: topics)
     async with SparkplugSink(address, spool=tmp_path / "a", **PATIENT) as running:

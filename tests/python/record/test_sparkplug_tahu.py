@@ -10,7 +10,6 @@ import anyio.lowlevel
 import pytest
 
 from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch, SparkplugSink
-from penstock.record._mqtt.broker import Broker
 from penstock.record._mqtt.packets import Message
 from tests.python.integration.daemons import PATIENT
 from tests.python.integration.mosquitto import Mosquitto, mosquitto
@@ -43,18 +42,7 @@ def published(broker: Mosquitto, spool: Path) -> list[Message]:
     found: list[Message] = []
 
     async def main() -> None:
-        reader = await Broker.connect(
-            "127.0.0.1",
-            broker.port,
-            None,
-            client="reader",
-            will=None,
-            user=None,
-            password=None,
-            timeout=60,
-            on_message=found.append,
-        )
-        await reader.subscribe("spBv1.0/plant/#")
+        reader = await broker.reader("spBv1.0/plant/#", found.append)
         # Its echo says that the subscription holds.
         await reader.publish([(b"spBv1.0/plant/BEGIN/lab", b"")], 60)
         url = f"sparkplug://127.0.0.1:{broker.port}/plant/lab"
