@@ -7,35 +7,16 @@
 #include <string_view>
 #include <vector>
 
-#include <malloc.h>
-
 #include <gtest/gtest.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PENSTOCK_TEST_SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define PENSTOCK_TEST_SANITIZED
-#endif
-#endif
-#ifdef PENSTOCK_TEST_SANITIZED
-#include <sanitizer/allocator_interface.h>
-#endif
+#include "support/allocated_bytes.hpp"
 
 namespace {
 
 using namespace penstock::codec;
 using namespace penstock::codec::websocket;
+using penstock::testing::allocated_bytes;
 using Outcome = MessageInflater::Outcome;
-
-std::size_t allocated() {
-#ifdef PENSTOCK_TEST_SANITIZED
-    return __sanitizer_get_current_allocated_bytes();
-#else
-    const struct mallinfo2 info = mallinfo2();
-    return info.uordblks + info.hblkhd;
-#endif
-}
 
 std::span<const std::byte> bytes_of(std::string_view text) {
     return std::as_bytes(std::span(text));
@@ -97,7 +78,7 @@ TEST(WebSocketSharedDeflate, AnIdleConnectionHoldsNoState) {
     constexpr std::size_t count = 50;
     std::deque<SharedDeflater> deflaters;
     std::deque<SharedInflater> inflaters;
-    const std::size_t before = allocated();
+    const std::size_t before = allocated_bytes();
     for (std::size_t i = 0; i < count; ++i) {
         deflaters.emplace_back(15, Deflater::Options());
         inflaters.emplace_back(15);
@@ -106,7 +87,7 @@ TEST(WebSocketSharedDeflate, AnIdleConnectionHoldsNoState) {
         ASSERT_EQ(inflaters.back().inflate(bytes_of(data), true, text, 1 << 20), Outcome::done);
     }
     // One state of each direction is 300 KiB, those of all connections would be 15 MiB.
-    EXPECT_LT(allocated(), before + (std::size_t{2} << 20));
+    EXPECT_LT(allocated_bytes(), before + (std::size_t{2} << 20));
 }
 
 TEST(WebSocketSharedDeflate, EachMessageIsCompressedAlone) {

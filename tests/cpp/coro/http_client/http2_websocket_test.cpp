@@ -19,29 +19,18 @@
 #include <utility>
 #include <vector>
 
-#include <malloc.h>
-
 #include <gtest/gtest.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PENSTOCK_TEST_SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define PENSTOCK_TEST_SANITIZED
-#endif
-#endif
-#ifdef PENSTOCK_TEST_SANITIZED
-#include <sanitizer/allocator_interface.h>
-#endif
 
 #include "coro/http/running_server.hpp"
 #include "coro/http_client/http2_frames.hpp"
+#include "support/allocated_bytes.hpp"
 
 namespace {
 
 using namespace penstock;
 using namespace std::chrono_literals;
 using namespace penstock::testing::http2;
+using penstock::testing::allocated_bytes;
 using penstock::testing::expect;
 using ws::WebSocket;
 using FieldList = std::initializer_list<std::pair<std::string_view, std::string_view>>;
@@ -317,15 +306,6 @@ TEST(Http2WebSocket, WhatTheClientHasNoRoomForWaits) {
     EXPECT_TRUE(was_sent);
 }
 
-std::size_t allocated() {
-#ifdef PENSTOCK_TEST_SANITIZED
-    return __sanitizer_get_current_allocated_bytes();
-#else
-    const struct mallinfo2 info = mallinfo2();
-    return info.uordblks + info.hblkhd;
-#endif
-}
-
 /// A reader that is always one part behind holds no more than the window.
 TEST(Http2WebSocket, AReaderThatNeverCatchesUpHoldsLittle) {
     constexpr std::size_t part = 16'000;
@@ -350,12 +330,12 @@ TEST(Http2WebSocket, AReaderThatNeverCatchesUpHoldsLittle) {
     const std::string ping = frame(ping_frame, 0, 0, "12345678");
     talk(server, open_on(1) + sent, [&](net::TcpStream& stream) -> Task<void> {
         co_await expect_opened(stream);
-        const std::size_t before = allocated();
+        const std::size_t before = allocated_bytes();
         std::size_t most = 0;
         for (int round = 0; round < rounds; ++round) {
             expect(co_await stream.write_all(sent + ping));
             EXPECT_EQ(expect_frame(co_await next_frame(stream)).type, ping_frame);
-            most = std::max(most, allocated()); // the part has arrived
+            most = std::max(most, allocated_bytes()); // the part has arrived
             may_read.set();
             co_await expect_data(stream, "+");
         }
