@@ -1,4 +1,4 @@
-"""The README's figures of speed are the published ones: a new run of the page changes them here too."""
+"""The README's figures of speed are the published ones: a new run of the page changes them too."""
 
 from __future__ import annotations
 
