@@ -580,6 +580,7 @@ class HttpServer:
         stall_time: float,
         http2: bool,
         websockets: bool,
+        forwarded: Callable[[Any], object] | None,
     ) -> None: ...
     def sweep(self) -> None: ...
     def drain(self) -> None: ...
@@ -625,7 +626,7 @@ def find_log_header(
 def websocket_key() -> str: ...
 def decode_chunked(data: ReadableBuffer, maximum: int, /) -> tuple[bytes, bool]: ...
 def parse_websocket_request(
-    data: ReadableBuffer, deflate: _Deflate | None, /
+    data: ReadableBuffer, deflate: _Deflate | None, judged: bool = ..., /
 ) -> (
     tuple[
         str,

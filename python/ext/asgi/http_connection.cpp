@@ -163,13 +163,17 @@ bool refuse_body(HttpConnectionObject* connection, int status, const char* reaso
     request->keep_alive = false;
     request->disconnected = true;
     request->wants_continue = false;
-    const bool answered = request->response_started;
-    request->gone |= !answered;
-    if (!answered) {
+    bool ended = false;
+    if (request->response_complete) {
+        ended = end_connection(connection);
+    } else if (request->response_started) {
+        ended = cut_off(request); // nothing can follow, so the application is told
+    } else {
+        request->gone = true;
         note_refusal(connection, request->logged, status);
+        ended = refuse(connection, status, reason);
     }
-    return (answered ? end_connection(connection) : refuse(connection, status, reason)) &&
-           wake(request, Feeding::anywhere);
+    return ended && wake(request, Feeding::anywhere);
 }
 
 /// Takes parts of the body from the front of `input`. False with an exception set.

@@ -33,6 +33,7 @@ struct LastHead {
     http::BodyFraming body;
     bool keep_alive = false;
     bool is_head = false;
+    bool forwarded = false;        ///< a proxy tells of the client in it
     bool expects_continue = false; ///< in HTTP/2
     bool asks_websocket = false;   ///< in HTTP/2
 

@@ -93,7 +93,6 @@ Ref call_application(HttpRequestObject* request) noexcept {
 /// The application has failed, or has returned too early: 500 if nothing was sent, else the end of
 /// the connection. False with an exception set.
 bool break_off(HttpRequestObject* request) noexcept {
-    HttpConnectionObject* connection = request->connection;
     if (request->gone || request->response_complete || !is_current(request)) {
         return true;
     }
@@ -101,34 +100,34 @@ bool break_off(HttpRequestObject* request) noexcept {
     if (!request->response_started) {
         return send_text(request, 500, "Internal Server Error");
     }
-    // The client sees that a body is not whole, except where the close is its end.
+    if (!request->multiplexed) {
+        return cut_off(request);
+    }
     if (!flush_head(request)) {
         return false;
     }
     request->gone = true;
-    if (request->multiplexed) {
-        // A response without a body is whole.
-        request->response_complete = request->framing == Framing::none;
-        // Another task of the application may wait for a message: the close of a stream whose
-        // response is complete tells it nothing.
-        return wake(request, Feeding::anywhere) &&
-               (!is_current(request) ||
-                (request->response_complete ? finish_stream(request) : reset_stream(request)));
-    }
-    return end_connection(connection,
-                          request->framing == Framing::close ? Ending::abort : Ending::normal);
+    // A response without a body is whole.
+    request->response_complete = request->framing == Framing::none;
+    // Another task of the application may wait for a message: the close of a stream whose
+    // response is complete tells it nothing.
+    return wake(request, Feeding::anywhere) &&
+           (!is_current(request) ||
+            (request->response_complete ? finish_stream(request) : reset_stream(request)));
 }
 
 /// The application has raised the exception that is set. Returns whether the task is to raise it
 /// too; it is then set again.
 bool handle_exception(HttpRequestObject* request) noexcept {
     const ModuleState* state = request->state();
-    const bool passes_on = PyErr_ExceptionMatches(state->cancelled_error_type) != 0 ||
-                           PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
+    const bool cancelled = PyErr_ExceptionMatches(state->cancelled_error_type) != 0;
+    const bool passes_on = cancelled || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
     Ref exception = take_exception();
-    if (!passes_on && request->connection->server != nullptr) {
-        report(request->connection->server,
-               request->gone ? "exception after the client has gone" : "exception",
+    HttpServerObject* server = request->connection->server;
+    if (server != nullptr && cancelled && !request->gone) {
+        report(server, "cancelled", exception.get());
+    } else if (server != nullptr && !passes_on) {
+        report(server, request->gone ? "exception after the client has gone" : "exception",
                exception.get());
     }
     if (!break_off(request)) {
@@ -247,6 +246,15 @@ Ref make_task(HttpRequestObject* request, Feeding feeding) noexcept {
 }
 
 } // namespace
+
+bool cut_off(HttpRequestObject* request) noexcept {
+    if (!flush_head(request)) {
+        return false;
+    }
+    request->gone = true;
+    return end_connection(request->connection,
+                          request->framing == Framing::close ? Ending::abort : Ending::normal);
+}
 
 bool start_task(HttpRequestObject* request, Feeding feeding) noexcept {
     const Ref alive = Ref::borrow(as_object(request));

@@ -118,6 +118,8 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
     bool disconnected; ///< the client has gone, or will not send more: receive() tells it
     bool gone;         ///< nothing can be sent any more: send() raises
 
+    static constexpr PyObject* ModuleState::* spare = &ModuleState::spare_http_request;
+
     [[nodiscard]] PyObject* owner() const noexcept { return as_object(connection); }
     [[nodiscard]] const char* name() const noexcept { return "request"; }
     [[nodiscard]] PyObject* awaited() const noexcept { return application; }
@@ -195,6 +197,10 @@ PyObject* http_receive(PyObject* self, PyObject* unused);
 
 /// Writes the head that waits for its body. False with an exception set.
 bool flush_head(HttpRequestObject* request) noexcept;
+
+/// Ends the connection of HTTP/1.1 in the middle of its response. The client sees that the body is
+/// not whole, also where the close is its end. False with an exception set.
+bool cut_off(HttpRequestObject* request) noexcept;
 
 /// Tells the access log of the start of a response. Errors are reported.
 void log_response(HttpRequestObject* request, int status) noexcept;

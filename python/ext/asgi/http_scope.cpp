@@ -144,16 +144,37 @@ Ref scope_of_line(HttpConnectionObject* connection) noexcept {
                : Ref();
 }
 
+/// Whether one of the fields is a proxy's that tells of its client.
+bool is_forwarded(PyObject* headers) noexcept {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(headers); ++i) {
+        PyObject* name = PyTuple_GET_ITEM(PyList_GET_ITEM(headers, i), 0);
+        const std::string_view text(PyBytes_AS_STRING(name),
+                                    static_cast<std::size_t>(PyBytes_GET_SIZE(name)));
+        if (text == "x-forwarded-for" || text == "x-forwarded-proto") {
+            return true;
+        }
+    }
+    return false;
+}
+
 /// Gives a scope what belongs to it alone: its headers, and copies of what all scopes have. Null
 /// with an exception set.
 Ref completed(HttpConnectionObject* connection, Ref scope, const Dictionaries& shared) noexcept {
-    PyObject* last = connection->bytes->last.headers;
+    const LastHead& last = connection->bytes->last;
     const ModuleState* state = state_of(Py_TYPE(connection->server));
-    const Ref headers(scope ? PyList_GetSlice(last, 0, PyList_GET_SIZE(last)) : nullptr);
-    return headers && PyDict_SetItem(scope.get(), state->name_headers, headers.get()) == 0 &&
-                   put_copies(state, scope.get(), shared)
-               ? std::move(scope)
-               : Ref();
+    const Ref headers(scope ? PyList_GetSlice(last.headers, 0, PyList_GET_SIZE(last.headers))
+                            : nullptr);
+    if (!headers || PyDict_SetItem(scope.get(), state->name_headers, headers.get()) != 0 ||
+        !put_copies(state, scope.get(), shared)) {
+        return Ref();
+    }
+    if (last.forwarded) {
+        const Ref correct = Ref::borrow(connection->server->forwarded);
+        if (!Ref(PyObject_CallOneArg(correct.get(), scope.get()))) {
+            return Ref();
+        }
+    }
+    return scope;
 }
 
 } // namespace
@@ -192,6 +213,7 @@ bool keep_head(HttpConnectionObject* connection, std::string_view method,
         return false;
     }
     last.is_head = method == "HEAD";
+    last.forwarded = connection->server->forwarded != Py_None && is_forwarded(last.headers);
     return true;
 }
 

@@ -77,7 +77,8 @@ PyObject* server_new(PyTypeObject* type, PyObject* /*arguments*/, PyObject* /*ke
 }
 
 /// HttpServer(loop, app, state, report, *, log_start, on_refusal, fields, date, keep_alive,
-/// head_time, body_time, head_size, head_fields, limit_concurrency, stall_time, http2, websockets)
+/// head_time, body_time, head_size, head_fields, limit_concurrency, stall_time, http2, websockets,
+/// forwarded)
 int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     static const char* names[] = {"loop",        "app",
                                   "state",       "report",
@@ -87,7 +88,8 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
                                   "body_time",   "head_size",
                                   "head_fields", "limit_concurrency",
                                   "stall_time",  "http2",
-                                  "websockets",  nullptr};
+                                  "websockets",  "forwarded",
+                                  nullptr};
     HttpServerObject* server = server_of(self);
     PyObject* loop = nullptr;
     PyObject* app = nullptr;
@@ -96,6 +98,7 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     PyObject* log_start = nullptr;
     PyObject* on_refusal = nullptr;
     PyObject* fields = nullptr;
+    PyObject* forwarded = nullptr;
     int date = 0;
     double keep_alive = 0;
     double head_time = 0;
@@ -106,11 +109,12 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     double stall_time = -1;
     int http2 = 0;
     int websockets = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO$OOOpdddnnndpp:HttpServer",
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO$OOOpdddnnndppO:HttpServer",
                                      const_cast<char**>(names), &loop, &app, &state, &reporter,
                                      &log_start, &on_refusal, &fields, &date, &keep_alive,
                                      &head_time, &body_time, &head_size, &head_fields,
-                                     &limit_concurrency, &stall_time, &http2, &websockets)) {
+                                     &limit_concurrency, &stall_time, &http2, &websockets,
+                                     &forwarded)) {
         return -1;
     }
     if (server->shared != nullptr) {
@@ -148,6 +152,7 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     server->report = Py_NewRef(reporter);
     server->log_start = Py_NewRef(log_start);
     server->on_refusal = Py_NewRef(on_refusal);
+    server->forwarded = Py_NewRef(forwarded);
     server->keep_alive = nanoseconds_of(keep_alive);
     server->head_time = nanoseconds_of(head_time);
     server->body_time = nanoseconds_of(body_time);
@@ -322,6 +327,7 @@ int server_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(server->report);
     Py_VISIT(server->log_start);
     Py_VISIT(server->on_refusal);
+    Py_VISIT(server->forwarded);
     for (HttpConnectionObject* connection = server->connections.front(); connection != nullptr;
          connection = OpenConnections::after(*connection)) {
         Py_VISIT(connection);
@@ -339,6 +345,7 @@ int server_clear(PyObject* self) {
     Py_CLEAR(server->report);
     Py_CLEAR(server->log_start);
     Py_CLEAR(server->on_refusal);
+    Py_CLEAR(server->forwarded);
     Py_CLEAR(server->spare_receive);
     Py_CLEAR(server->spare_send);
     while (HttpConnectionObject* connection = server->connections.pop_front()) {

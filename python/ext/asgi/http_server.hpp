@@ -72,6 +72,7 @@ struct HttpServerObject {
     PyObject* report;        ///< report(kind, value): writes to the log
     PyObject* log_start;     ///< log_start(scope, status), the access log; or None
     PyObject* on_refusal;    ///< on_refusal(scope, status), see `note_refusal`; or None
+    PyObject* forwarded;     ///< forwarded(scope): corrects it by the fields of a proxy; or None
     PyObject* spare_receive; ///< a builtin method without its object, untracked; or null
     PyObject* spare_send;    ///< the same
     HttpShared* shared;

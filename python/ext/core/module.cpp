@@ -103,8 +103,8 @@ void free_spares(ModuleState* state) noexcept {
     state->keeps_no_spares = true;
     for (PyObject** spare :
          {&state->spare_sock_operation, &state->spare_descriptor_waiter,
-          &state->spare_read_operation, &state->spare_asyncio_read, &state->spare_http_wait,
-          &state->spare_file_step, &state->spare_answer}) {
+          &state->spare_read_operation, &state->spare_asyncio_read, &state->spare_http_request,
+          &state->spare_http_wait, &state->spare_file_step, &state->spare_answer}) {
         if (*spare != nullptr) {
             PyObject_GC_Del(std::exchange(*spare, nullptr));
         }

@@ -22,6 +22,7 @@ struct ModuleState {
     PyObject* spare_descriptor_waiter;
     PyObject* spare_read_operation;
     PyObject* spare_asyncio_read;
+    PyObject* spare_http_request;
     PyObject* spare_http_wait;
     PyObject* spare_file_step;
     PyObject* spare_answer;

@@ -4,6 +4,7 @@
 #include "core/module.hpp"
 #include "shared/buffer_view.hpp"
 
+#include <algorithm>
 #include <array>
 #include <new>
 #include <optional>
@@ -91,22 +92,48 @@ PyObject* refuse(http::Error error) noexcept {
     return nullptr;
 }
 
-/// parse_websocket_request(data, deflate) -> None if more is needed, or (method, target, fields,
-/// size, error, status, accept, deflate). `status` answers the error. Raises ValueError for what is
-/// not HTTP/1.1.
+/// Room for the fields of a head, and how long it may be.
+struct HeadRoom {
+    std::vector<http::Field> storage;
+    http::Limits limits;
+
+    /// False with an exception set. `judged` is whether a parser has accepted all of `data` before,
+    /// by limits of its own.
+    bool prepare(std::string_view data, bool judged) noexcept {
+        std::size_t fields = maximum_fields;
+        if (judged) {
+            limits.line = limits.head = data.size();
+            fields = static_cast<std::size_t>(std::ranges::count(data, '\n'));
+        }
+        try {
+            storage.resize(fields);
+            return true;
+        } catch (const std::bad_alloc&) {
+            PyErr_NoMemory();
+            return false;
+        }
+    }
+};
+
+/// parse_websocket_request(data, deflate, judged=False) -> None if more is needed, or (method,
+/// target, fields, size, error, status, accept, deflate). `status` answers the error. `judged` is
+/// whether the head was accepted before, so that it has no limits here. Raises ValueError for what
+/// is not HTTP/1.1.
 PyObject* parse_request(PyObject* /*module*/, PyObject* arguments) {
     PyObject* data = nullptr;
     PyObject* wanted = nullptr;
-    if (PyArg_ParseTuple(arguments, "OO", &data, &wanted) == 0) {
+    int judged = 0;
+    if (PyArg_ParseTuple(arguments, "OO|p", &data, &wanted, &judged) == 0) {
         return nullptr;
     }
     std::optional<websocket::DeflateParameters> limits;
     BufferView view;
-    if (!read_parameters(wanted, limits) || !view.acquire(data, PyBUF_SIMPLE)) {
+    HeadRoom room;
+    if (!read_parameters(wanted, limits) || !view.acquire(data, PyBUF_SIMPLE) ||
+        !room.prepare(view.bytes(), judged != 0)) {
         return nullptr;
     }
-    std::array<http::Field, maximum_fields> storage;
-    http::RequestParser parser(storage);
+    http::RequestParser parser(room.storage, room.limits);
     switch (parser.parse(view.bytes())) {
     case http::Progress::incomplete:
         Py_RETURN_NONE;

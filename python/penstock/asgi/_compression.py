@@ -111,6 +111,7 @@ class _Response:
         self.maker: Callable[[], _Compressor] | None = None
         self._send = send
         self._is_head = is_head
+        self._has_started = False
         self._start: Message | None = None  # it waits for the first part of the body
         self._compressor: _Compressor | None = None
         self._left: int | None = None  # of the Content-Length that the application has given
@@ -118,6 +119,10 @@ class _Response:
     async def send(self, message: Message) -> None:
         kind = message["type"]
         if kind == "http.response.start":
+            if self._has_started:
+                await self.flush()
+                await self._send(message)  # raises, as without compression
+            self._has_started = True
             self._start = message
             if _header(message, b"content-type").startswith("text/event-stream"):
                 await self._open(0, more=True)  # its first event may be far away

@@ -175,4 +175,6 @@ class Connection(_core.HttpConnection):
         self._release()
         session = WebSocketSession(owner, owner.native.loop, transport, scope)
         session.start(self._context, head, rest)
+        if owner.native.draining:  # its head began before, and nobody looks at it again
+            session.shut_down()
         return True

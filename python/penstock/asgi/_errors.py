@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-__all__ = ["ClientDisconnected", "LifespanFailed", "is_disconnect"]
+__all__ = ["ClientDisconnected", "LifespanFailed", "is_cancelled", "is_disconnect"]
 
 
 class ClientDisconnected(OSError):
@@ -30,3 +30,13 @@ def is_disconnect(exception: BaseException) -> bool:
     replaced = type(exception).__name__ == "ClientDisconnect"
     cause = exception.__cause__ or exception.__context__
     return replaced and cause is not None and is_disconnect(cause)
+
+
+def is_cancelled() -> bool:
+    """Return whether somebody has cancelled the running task.
+
+    Else its CancelledError is one that the application has raised, or got from something else that
+    was cancelled.
+    """
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

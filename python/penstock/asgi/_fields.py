@@ -43,7 +43,11 @@ def head_bytes(
         if name.lower() not in without:
             names.add(name.lower())
             lines.append(b"%b: %b\r\n" % (name, value))
-    lines += [b"%b: %b\r\n" % field for field in own if field[0] not in names]
+    for name, value in own:
+        if not _VALUE.fullmatch(value):  # a subprotocol is the application's
+            raise ValueError(f"the header {name!r}: {value!r} cannot be sent")
+        if name not in names:
+            lines.append(b"%b: %b\r\n" % (name, value))
     try:
         reason = HTTPStatus(status).phrase
     except ValueError:

@@ -6,11 +6,14 @@ import asyncio
 import logging
 from typing import Any
 
-from penstock.asgi._errors import LifespanFailed
+from penstock.asgi._errors import LifespanFailed, is_cancelled
 from penstock.asgi._options import Lifespan
 from penstock.asgi._types import Application, Message
 
 __all__ = ["LifespanTask"]
+
+_AFTER_SHUTDOWN = 1.0
+"""Seconds in which an application returns after it has said that its shutdown is complete."""
 
 
 class LifespanTask:
@@ -28,7 +31,7 @@ class LifespanTask:
         self._stopped: asyncio.Future[None] = loop.create_future()
 
     async def start(self) -> None:
-        """Run the application's start-up.
+        """Run the application's start-up. Cancelling the call cancels the application.
 
         Raises:
             LifespanFailed: If the application says that it has failed; in the mode "on", also if
@@ -39,7 +42,12 @@ class LifespanTask:
         self._logger.info("Waiting for application startup.")
         self._messages.put_nowait({"type": "lifespan.startup"})
         self._task = asyncio.get_running_loop().create_task(self._run())
-        await self._started
+        try:
+            await self._started
+        except BaseException:
+            # Nothing else would end it: it may wait for its shutdown, or not have answered.
+            self._task.cancel()
+            raise
         self._logger.info("Application startup complete.")
 
     async def stop(self) -> None:
@@ -53,7 +61,8 @@ class LifespanTask:
         self._logger.info("Waiting for application shutdown.")
         self._messages.put_nowait({"type": "lifespan.shutdown"})
         await self._stopped
-        await asyncio.wait([self._task])
+        # One that receives in a loop without an end never returns.
+        await asyncio.wait([self._task], timeout=_AFTER_SHUTDOWN)
         self._logger.info("Application shutdown complete.")
 
     def cancel(self) -> None:
@@ -69,9 +78,9 @@ class LifespanTask:
         }
         try:
             await self._app(scope, self._messages.get, self._send)
-        except asyncio.CancelledError:
-            raise
         except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
             self._handle(error)
         finally:
             for end in (self._started, self._stopped):
@@ -79,13 +88,15 @@ class LifespanTask:
                     end.set_result(None)
 
     def _handle(self, error: BaseException) -> None:
-        if self._started.done() and self._stopped.done():
-            return  # it has said so before
+        for end in (self._started, self._stopped):
+            if end.done() and not end.cancelled() and end.exception() is not None:
+                return  # it has said so before
         if self._mode == "auto" and not self._started.done():
             self._logger.info("ASGI 'lifespan' protocol appears unsupported.")
             return
         self._logger.error("Exception in 'lifespan' protocol\n", exc_info=error)
-        self._fail(self._stopped if self._started.done() else self._started, str(error))
+        if not self._stopped.done():
+            self._fail(self._stopped if self._started.done() else self._started, str(error))
 
     @staticmethod
     def _fail(end: asyncio.Future[None], reason: str) -> None:

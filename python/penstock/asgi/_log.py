@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-from penstock.asgi._errors import is_disconnect
+from penstock.asgi._errors import is_cancelled, is_disconnect
 from penstock.asgi._types import Scope
 
 __all__ = ["access_line", "client_text", "quoted_path", "reporter"]
@@ -25,9 +25,9 @@ def reporter(
             logger.warning(value)
         elif kind == "error":
             logger.error(value)
-        elif kind != "exception" and is_disconnect(value):
+        elif kind == "exception after the client has gone" and is_disconnect(value):
             logger.debug("The client left before the response was complete")
-        else:
+        elif kind != "cancelled" or not is_cancelled():
             logger.error("Exception in ASGI application\n", exc_info=value)
 
     return report

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
-from collections.abc import Awaitable
-from typing import Any
 
-from penstock.asgi._types import Application, Scope
+from penstock.asgi._types import Scope
 
 __all__ = ["ProxyHeaders", "TrustedHosts"]
 
@@ -22,6 +21,7 @@ class TrustedHosts:
     def __init__(self, text: str) -> None:
         self.all: bool = False
         self._names: set[str] = set()
+        self._addresses: set[ipaddress.IPv4Address | ipaddress.IPv6Address] = set()
         self._networks: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
         for entry in (part.strip() for part in text.split(",")):
             if entry == "*":
@@ -33,17 +33,17 @@ class TrustedHosts:
                     raise ValueError(f"{entry!r} is not a network: {error}") from error
             elif entry:
                 self._names.add(entry)
+                with contextlib.suppress(ValueError):
+                    self._addresses.add(ipaddress.ip_address(entry))
 
     def __contains__(self, host: str) -> bool:
         if self.all or host in self._names:
             return True
-        if not self._networks:
-            return False
         try:
-            address = ipaddress.ip_address(host)
+            address = ipaddress.ip_address(host)  # IPv6 has several texts for each
         except ValueError:
             return False
-        return any(address in network for network in self._networks)
+        return address in self._addresses or any(address in each for each in self._networks)
 
     def client_of(self, forwarded: str) -> str:
         """Return the nearest host that is not trusted, or the farthest one."""
@@ -56,33 +56,38 @@ class TrustedHosts:
 
 
 def host_and_port(entry: str) -> tuple[str, int]:
-    """Split an entry of X-Forwarded-For; the port is 0 if there is none."""
+    """Split an entry of X-Forwarded-For; the port is 0 if there is none, or one that cannot be.
+
+    What is malformed is returned whole, so that it is not taken for an address that is trusted.
+    """
+    host, port = entry, ""
     if entry.startswith("["):
-        host, _, port = entry[1:].partition("]")
-        port = port.removeprefix(":")
+        inner, bracket, rest = entry[1:].partition("]")
+        if bracket and rest[:1] in ("", ":"):
+            host, port = inner, rest[1:]
     elif entry.count(":") == 1:
         host, _, port = entry.partition(":")
-    else:
-        host, port = entry, ""
-    return host, int(port) if port.isascii() and port.isdigit() and int(port) < 65536 else 0
+    if port and not (port.isascii() and port.isdigit()):
+        return entry, 0
+    # int() raises for a text of thousands of digits.
+    number = int(port or 0) if len(port) <= 5 else 0
+    return host, number if number < 65536 else 0
 
 
 class ProxyHeaders:
-    """An application around another one, whose scopes tell of the client behind the proxy."""
+    """Tells scopes of the client behind the proxy.
 
-    def __init__(self, app: Application, trusted: TrustedHosts) -> None:
-        self._app = app
+    The native half calls it for heads with such a field alone, before the application is called and
+    before a WebSocket takes the scope over. It raises nothing: the fields are the client's.
+    """
+
+    def __init__(self, trusted: TrustedHosts) -> None:
         self._trusted = trusted
 
-    def __call__(self, scope: Scope, receive: Any, send: Any) -> Awaitable[Any]:
-        """Call the application with a scope that is corrected in place."""
-        if scope["type"] != "lifespan":
-            client = scope["client"]
-            if (client[0] if client else "unix") in self._trusted:
-                self._correct(scope)
-        return self._app(scope, receive, send)
-
-    def _correct(self, scope: Scope) -> None:
+    def __call__(self, scope: Scope) -> None:
+        """Correct a scope in place, if its peer is trusted."""
+        if _peer(scope) not in self._trusted:
+            return
         forwarded = []
         scheme = b""
         for name, value in scope["headers"]:
@@ -93,10 +98,18 @@ class ProxyHeaders:
         if scheme:
             text = scheme.decode("latin-1").strip()
             if text in ("http", "https", "ws", "wss"):
-                if scope["type"] == "websocket":
-                    text = text.replace("http", "ws")
                 scope["scheme"] = text
         if forwarded:
             host, port = host_and_port(self._trusted.client_of(",".join(forwarded)))
             if host:
                 scope["client"] = (host, port)
+
+
+def _peer(scope: Scope) -> str:
+    """Return the address of who has connected, "unix" on a Unix socket, "" if it is not known."""
+    client = scope["client"]
+    if client:
+        return str(client[0])
+    # One of a TCP socket has none either, if it has reset its connection at once.
+    server = scope.get("server")
+    return "unix" if server is None or server[1] is None else ""

@@ -37,8 +37,9 @@ class Server:
 
     def __init__(self, app: Application, options: ServerOptions) -> None:
         self._loop = asyncio.get_running_loop()
+        forwarded = None
         if options.proxy_headers:
-            app = ProxyHeaders(app, TrustedHosts(options.forwarded_allow_ips))
+            forwarded = ProxyHeaders(TrustedHosts(options.forwarded_allow_ips))
         self._options = options
         self.root_path: str = options.root_path
         self._lifespan = LifespanTask(app, options.lifespan, options.logger)
@@ -63,6 +64,7 @@ class Server:
             stall_time=never if stall is None else stall,
             http2=options.http2,
             websockets=options.ws,
+            forwarded=forwarded,
         )
         self.app = app
         self.http2: bool = options.http2
@@ -201,14 +203,25 @@ class Server:
             listeners.append(await loop.create_unix_server(self._connect_unix, uds, **others))
         elif sock is not None:
             for each in [sock] if isinstance(sock, socket_module.socket) else sock:
-                create: Any = loop.create_server
-                connect = self._connect
                 if each.family == socket_module.AF_UNIX:
-                    create, connect = loop.create_unix_server, self._connect_unix
-                listeners.append(await create(connect, sock=each, **others))
+                    listeners.append(await self._listen_on_unix_socket(each, others))
+                else:
+                    listeners.append(await loop.create_server(self._connect, sock=each, **others))
         else:
             listeners.append(await loop.create_server(self._connect, host, port, **others))
         self._limit_sending()
+
+    async def _listen_on_unix_socket(
+        self, sock: socket_module.socket, others: dict[str, Any]
+    ) -> asyncio.Server:
+        # CPython 3.13 and later remove the file of a server's socket when that closes. Here it is
+        # the maker's: other processes listen on it, and others follow.
+        create: Any = self._loop.create_unix_server
+        kept = {"cleanup_socket": False, **others}
+        try:
+            return await create(self._connect_unix, sock=sock, **kept)  # type: ignore[no-any-return]
+        except TypeError:  # a loop that does not remove it
+            return await create(self._connect_unix, sock=sock, **others)  # type: ignore[no-any-return]
 
     def _limit_sending(self) -> None:
         # A timer of this process would see neither sendfile nor what is left behind a close.
@@ -236,11 +249,12 @@ class Server:
         return UnixConnection(self, self._unix_sending)
 
     def _sweep(self) -> None:
-        # One timer for all connections: a time-out of seconds may be late by one.
+        # One timer for all connections: a time-out of seconds may be late by one. It is set first,
+        # so that an error at one connection does not end the time-outs of all others.
+        self._sweeping = self._loop.call_later(_SWEEP_INTERVAL, self._sweep)
         self.native.sweep()
         if self._unix_sending is not None:
             self._unix_sending.sweep(self.native.connections(), self._loop.time())
-        self._sweeping = self._loop.call_later(_SWEEP_INTERVAL, self._sweep)
 
     async def _close(self) -> None:
         try:
@@ -360,7 +374,8 @@ class serve:  # a function for its users, who await it or enter it
         host: The address to listen on, or several; None for all.
         port: The port to listen on; 0 for a free one, which `Server.port` has.
         uds: The path of a Unix socket, in place of host and port.
-        sock: A listening socket, or several, in place of host and port.
+        sock: A listening socket, or several, in place of host and port. The file of a Unix socket
+            stays when the server closes.
         ssl: The TLS context of an https server.
         backlog: Connections that the kernel keeps until they are accepted.
         interface: "asgi3", "asgi2" or "wsgi"; "auto" tells it by what the application takes.

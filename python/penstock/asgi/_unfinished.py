@@ -14,6 +14,7 @@ from penstock.asgi._websocket import WebSocketSession
 __all__ = ["name_of_blocking_request", "names_of_requests"]
 
 _MOST = 5
+_KEYS = {"path", "query_string", "headers"}
 
 
 def names_of_requests(tasks: Iterable[asyncio.Task[None]]) -> list[str]:
@@ -51,7 +52,12 @@ def name_of_blocking_request(thread: int) -> str | None:
 def _name_in(frame: FrameType) -> str | None:
     for value in list(frame.f_locals.values()):
         scope = value._scope if isinstance(value, WebSocketSession) else value
-        if isinstance(scope, dict) and scope.get("type") in ("http", "websocket"):
+        # OpenAPI has dictionaries of this type too.
+        if (
+            isinstance(scope, dict)
+            and scope.get("type") in ("http", "websocket")
+            and scope.keys() >= _KEYS
+        ):
             method = scope.get("method", "WebSocket")
             return f"{method} {quoted_path(scope)} of {client_text(scope) or 'a Unix socket'}"
     return None

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from penstock import _core
 from penstock.asgi._connection import Connection, scope_of_transport
+from penstock.asgi._fields import head_bytes
 from penstock.asgi._log import access_line, reporter
 from penstock.asgi._types import Scope
 from penstock.asgi._websocket import WebSocketOptions, WebSocketSession
@@ -72,6 +73,7 @@ class _Owner:
             stall_time=-1,
             http2=self.http2,
             websockets=False,
+            forwarded=None,  # its own layer does that
         )
         self.tasks = self.native.tasks
         server_state.tasks = self.tasks
@@ -191,7 +193,16 @@ class WebSocketProtocol(asyncio.Protocol):
         if self._session is not None or transport is None:
             return
         self._received += data
-        parsed = _core.parse_websocket_request(self._received, None)
+        try:
+            # uvicorn's protocol for HTTP has accepted it.
+            parsed = _core.parse_websocket_request(self._received, None, True)
+        except ValueError as error:
+            reason, status = error.args
+            self._owner.logger.warning("Invalid HTTP request received: %s.", reason)
+            own = [(b"connection", b"close"), (b"content-length", b"0")]
+            transport.write(head_bytes(status, own, ()))
+            transport.close()
+            return
         if parsed is None:
             return
         scope = scope_of_transport(self._owner, transport)

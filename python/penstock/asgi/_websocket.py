@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock import _core
-from penstock.asgi._errors import ClientDisconnected, is_disconnect
+from penstock.asgi._errors import ClientDisconnected, is_cancelled, is_disconnect
 from penstock.asgi._fields import date_value, head_bytes
 from penstock.asgi._log import client_text, quoted_path
 from penstock.asgi._types import Application, Message, Scope
@@ -31,6 +31,8 @@ _OF_HANDSHAKE = frozenset(
     }
 )
 _OF_FRAMING = frozenset({b"connection", b"transfer-encoding"})
+_OF_A_BODY = _OF_FRAMING | {b"content-length"}
+_BINARY = (bytes, bytearray, memoryview)
 _MOST_BEFORE_ACCEPT = 65536
 _WINDOW_OF_4_KIB = (False, False, 12, 12)
 
@@ -88,7 +90,10 @@ class WebSocketSession(asyncio.Protocol):
         self._connection: _Connection | None = None
         self._received = bytearray()
         self._told = False
+        self._receives = False  # a task of the application waits for a message
+        self._others: list[asyncio.Future[None]] = []  # of others that wait until it has got one
         self._denial: bytes | None = None  # what ends its body, once the application has begun one
+        self._denial_has_body = True
         self._answered = False
         self._lost = False
         self._changed = asyncio.Event()
@@ -104,10 +109,17 @@ class WebSocketSession(asyncio.Protocol):
         options = self._owner.websocket
         assert options is not None
         limits = _WINDOW_OF_4_KIB if options.per_message_deflate else None
-        parsed = _core.parse_websocket_request(head, limits if _core.websocket_deflate else None)
+        deflate = limits if _core.websocket_deflate else None
+        self._transport.set_protocol(self)
+        try:
+            parsed = _core.parse_websocket_request(head, deflate, True)
+        except ValueError as fault:  # HTTP/2 knows hosts that HTTP/1.1 does not
+            reason, status = fault.args
+            self._refuse(status, f"Failed to open a WebSocket connection: {reason}.\n")
+            self._on_end()
+            return
         assert parsed is not None
         self._handshake = parsed
-        self._transport.set_protocol(self)
         error, status = parsed[4], parsed[5]
         if error:
             more = ((b"sec-websocket-version", b"13"),) if status == 426 else ()
@@ -116,7 +128,8 @@ class WebSocketSession(asyncio.Protocol):
             return
         scope = self._scope
         scope["type"] = "websocket"
-        scope["scheme"] = "wss" if scope["scheme"] == "https" else "ws"
+        # A proxy may say either.
+        scope["scheme"] = "wss" if scope["scheme"] in ("https", "wss") else "ws"
         del scope["method"]
         scope["subprotocols"] = [
             name.strip()
@@ -189,8 +202,11 @@ class WebSocketSession(asyncio.Protocol):
         logger = self._owner.logger
         try:
             result = await self._owner.app(self._scope, self._receive, self._send)
-        except asyncio.CancelledError:
-            self._break_off(Close(SERVICE_RESTART, ""))
+        except asyncio.CancelledError as error:
+            asked = is_cancelled()
+            if not asked:
+                logger.error("Exception in ASGI application\n", exc_info=error)
+            self._break_off(Close(SERVICE_RESTART if asked else 1011, ""))
             raise
         except KeyboardInterrupt:
             raise
@@ -224,13 +240,28 @@ class WebSocketSession(asyncio.Protocol):
                 return self._disconnect()
             self._changed.clear()
             await self._changed.wait()
+        while self._receives:
+            self._others.append(other := self._loop.create_future())
+            await other
+        self._receives = True
         try:
             message = await connection.recv()
         except ConnectionClosed:
             return self._disconnect()
+        finally:
+            self._receives = False
+            if self._others:
+                self._let_others_receive()
         if type(message) is str:
             return {"type": "websocket.receive", "text": message}
         return {"type": "websocket.receive", "bytes": message}
+
+    def _let_others_receive(self) -> None:
+        # All of them: the one that was chosen may have been cancelled.
+        others, self._others = self._others, []
+        for other in others:
+            if not other.done():
+                other.set_result(None)
 
     def _is_denied(self) -> bool:
         return self._answered and self._denial is None
@@ -250,6 +281,15 @@ class WebSocketSession(asyncio.Protocol):
             data = message.get("bytes")
             if data is None:
                 data = message["text"]
+                fits = isinstance(data, str)
+            else:
+                fits = isinstance(data, _BINARY)
+            if not fits:
+                # The connection would send another kind of message, or parts of an iterable.
+                raise TypeError(
+                    "a message is bytes in 'bytes' or a string in 'text', unlike "
+                    f"{type(data).__name__}"
+                )
             try:
                 if not connection._may_send:
                     self._refuse_send(kind)
@@ -360,22 +400,30 @@ class WebSocketSession(asyncio.Protocol):
 
     def _deny(self, message: Message) -> None:
         status = int(message["status"])
+        if not 200 <= status <= 999:
+            raise ValueError(f"the status of a response is 200 to 999, not {status}")
         given = [*message.get("headers", ())]
         counted = any(name.lower() == b"content-length" for name, _ in given)
         own = [(b"connection", b"close"), *self._own_fields()]
-        chunked = self._chunks and not counted
+        # RFC 9110, sections 15.3.5 and 15.4.5: a body would be taken for the next response.
+        has_body = status not in (204, 304)
+        chunked = self._chunks and not counted and has_body
         if chunked:
             own.append((b"transfer-encoding", b"chunked"))
-        head = head_bytes(status, own, given, without=_OF_FRAMING)
+        without = _OF_A_BODY if status == 204 else _OF_FRAMING
+        head = head_bytes(status, own, given, without=without)
         self._log_answer(str(status))
         self._answered = True
+        self._denial_has_body = has_body
         self._denial = b"0\r\n\r\n" if chunked else b""
         self._write_head(head)
 
     async def _send_denial(self, message: Message) -> None:
         if self._lost:
             raise ClientDisconnected("the client has closed the connection")
-        body = bytes(message.get("body", b""))
+        body = bytes(memoryview(message.get("body", b"")))  # bytes() takes a number too
+        if not self._denial_has_body:
+            body = b""
         if body and self._denial:
             body = b"%x\r\n%b\r\n" % (len(body), body)
         assert self._denial is not None

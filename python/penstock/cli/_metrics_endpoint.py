@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
+from penstock.cli._socket_file import SocketFile
 
 __all__ = ["MetricsEndpoint", "check_address"]
 
@@ -104,6 +105,7 @@ class MetricsEndpoint:
                     if stat.S_ISSOCK(os.lstat(self._path).st_mode):
                         os.unlink(self._path)
             self._server = kind(address, handler)
+            self._file = SocketFile(self._path) if self._path is not None else None
         except OSError as error:
             raise CommandError(
                 f"cannot serve metrics on {text}: {error.strerror or one_line(error)}; choose "
@@ -126,8 +128,7 @@ class MetricsEndpoint:
     def close(self) -> None:
         """End it."""
         self._server.shutdown()
+        if self._file is not None:
+            self._file.remove()
         self._server.server_close()
         self._thread.join()
-        if self._path is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(self._path)

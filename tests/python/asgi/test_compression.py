@@ -146,6 +146,18 @@ def test_a_body_of_another_length_than_announced(
     assert f"Response content {'shorter' if body == TEXT else 'longer'}" in caplog.text
 
 
+def test_a_second_start_is_refused(run: Run) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": [HTML]}
+        await send(start)
+        with pytest.raises(RuntimeError, match="but got 'http.response.start'"):
+            await send({**start, "status": 500})
+        await send({"type": "http.response.body", "body": b"first"})
+
+    status, _, body = get(run, app)
+    assert (status, body) == (200, b"first")
+
+
 def test_files_of_the_kernel_are_left_as_they_are(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(TEXT)
 

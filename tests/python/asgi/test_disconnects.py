@@ -163,6 +163,30 @@ def test_a_body_that_ends_too_early_is_a_disconnect(run: Run) -> None:
     run(main())
 
 
+def test_a_malformed_body_ends_a_response_that_has_begun(run: Run) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        part = {"type": "http.response.body", "body": b"part", "more_body": True}
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send(part)
+        assert await receive() == {"type": "http.disconnect"}
+        with pytest.raises(OSError, match="client has closed"):
+            await send(part)
+        ends.append("told")
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + HOST)
+            client.writer.write(b"\r\n")
+            await client.head()
+            assert await client.reader.readuntil(b"part\r\n") == b"4\r\npart\r\n"
+            client.writer.write(b"no size\r\n")
+            assert await client.reader.read() == b""
+
+    ends: list[str] = []
+    run(main())
+    assert ends == ["told"]
+
+
 def test_closing_waits_for_requests(run: Run) -> None:
     async def main() -> None:
         begun, go = asyncio.Event(), asyncio.Event()
@@ -242,6 +266,40 @@ def test_a_request_that_is_cancelled_is_answered(run: Run) -> None:
             assert task.cancelled()
 
     run(main())
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_cancellation_that_nobody_has_asked_for_is_logged(
+    run: Run, asked: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where what an application waits for was cancelled by somebody else."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        waited = asyncio.get_running_loop().create_future()
+        if asked:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+        else:
+            waited.cancel()
+        await waited
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(REQUEST)
+            assert (await client.response())[0] == 500
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(
+                b"GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+            )
+            client.writer.write(HOST + b"\r\n")
+            assert (await client.response())[0] == 500
+
+    with caplog.at_level(logging.ERROR):
+        run(main())
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ([] if asked else ["Exception in ASGI application\n"] * 2)
 
 
 def test_idle_connections_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,6 +166,19 @@ def test_refusals(run: Any) -> None:
     run(main())
 
 
+def test_a_host_that_http_1_does_not_know_is_refused(
+    run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with serving(echo, http2=True) as server, speaking_http2(server) as client:
+            fields = [(key, b"user@test" if key == b":authority" else value) for key, value in HANDSHAKE]
+            answer = await client.answer(client.ask(fields, ends=False))
+            assert answer.status == 400
+
+    run(main())
+    assert not caplog.records
+
+
 def test_the_server_closes_with_1012(run: Any) -> None:
     async def main() -> None:
         async with serving(echo, http2=True) as server, sending_frames(server) as raw:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import logging
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,20 @@ def test_unix_socket(run: Run, tmp_path: Path) -> None:
             assert (await Client(reader, writer).response())[2] == b"hello"
             writer.close()
         assert (scopes[0]["client"], scopes[0]["server"]) == (None, (path, None))
+
+    run(main())
+
+
+def test_the_file_of_a_given_socket_stays(run: Run, tmp_path: Path) -> None:
+    """Other processes listen on it too. CPython 3.13 and later remove it by default."""
+
+    async def main() -> None:
+        path = os.fspath(tmp_path / "socket")
+        with socket.socket(socket.AF_UNIX) as given:
+            given.bind(path)
+            async with asgi.serve(hello, sock=given, lifespan="off", access_log=False):
+                pass
+        assert os.path.exists(path)
 
     run(main())
 

@@ -14,7 +14,7 @@ from starlette.websockets import WebSocket
 
 from penstock import asgi, websocket
 
-from .support import HOST, connected, serving
+from .support import CLOSE, HOST, connected, conversation, respond, serving
 
 Run = Callable[..., Any]
 
@@ -84,6 +84,16 @@ end: asyncio.Future[Any]
             500,
             b"Internal Server Error",
         ),
+        (
+            [{"type": "websocket.accept", "subprotocol": "a\r\nb: c"}],
+            500,
+            b"Internal Server Error",
+        ),
+        (
+            [{"type": "websocket.http.response.start", "status": 101, "headers": []}],
+            500,
+            b"Internal Server Error",
+        ),
     ],
 )
 def test_a_refused_client(run: Run, answers: list[Any], status: int, body: bytes) -> None:
@@ -104,6 +114,119 @@ def test_a_refused_client(run: Run, answers: list[Any], status: int, body: bytes
             assert refused.value.response.body == body
 
     run(main())
+
+
+HANDSHAKE = (
+    b"GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n" + HOST
+)
+
+
+@pytest.mark.parametrize(
+    "fields", [b"Cookie: " + b"x" * 20_000 + b"\r\n", b"X: y\r\n" * 200], ids=["long", "many"]
+)
+def test_a_handshake_has_the_limits_of_other_requests(run: Run, fields: bytes) -> None:
+    """Its head was parsed once more, with other limits, which was an error of the protocol."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await accepted(receive, send)
+
+    async def main() -> None:
+        async with serving(app, limit_head_fields=300) as server, connected(server) as client:
+            client.writer.write(HANDSHAKE + fields + b"\r\n")
+            assert (await client.head())[0] == 101
+
+    run(main())
+
+
+def test_a_denial_that_has_no_body(run: Run) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-length", b"4")]
+        await send({"type": "websocket.http.response.start", "status": 204, "headers": headers})
+        with pytest.raises(TypeError):
+            await send({"type": "websocket.http.response.body", "body": 4})
+        await send({"type": "websocket.http.response.body", "body": b"body"})
+
+    async def main() -> None:
+        async with serving(app) as server:
+            answer = await conversation(server, HANDSHAKE + b"\r\n")
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 204 ")
+        assert b"transfer-encoding" not in head
+        assert b"content-length" not in head
+        assert body == b""
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "message", [{"bytes": "text"}, {"text": b"bytes"}, {"bytes": [b"a", b"b"]}, {"text": None}]
+)
+def test_a_message_of_another_type_raises(run: Run, message: dict[str, Any]) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await accepted(receive, send)
+        with pytest.raises(TypeError, match="a message is bytes"):
+            await send({"type": "websocket.send", **message})
+        await send({"type": "websocket.send", "bytes": bytearray(b"right")})
+
+    async def main() -> None:
+        async with serving(app) as server, websocket.connect(url(server)) as client:
+            assert await client.recv() == b"right"
+
+    run(main())
+
+
+def test_two_tasks_receive(run: Run) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await accepted(receive, send)
+        tasks = [asyncio.ensure_future(receive()) for _ in range(4)]
+        await asyncio.sleep(0)
+        tasks.pop(1).cancel()
+        await send({"type": "websocket.send", "text": "go on"})
+        messages = await asyncio.gather(*tasks)
+        assert [message.get("text", message["type"]) for message in messages] == [
+            "one",
+            "two",
+            "websocket.disconnect",
+        ]
+        ends.append(await receive())
+
+    async def main() -> None:
+        async with serving(app) as server, websocket.connect(url(server)) as client:
+            assert await client.recv() == "go on"
+            await client.send("one")
+            await client.send("two")
+            await client.close(3000)
+
+    ends: list[Any] = []
+    run(main())
+    assert ends == [{"type": "websocket.disconnect", "code": 3000, "reason": ""}]
+
+
+def test_a_client_that_asks_while_the_server_closes(run: Run) -> None:
+    """Its head has begun before, so its connection is not closed as an idle one."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await respond(send)
+            return
+        assert (await receive())["type"] == "websocket.connect"
+        messages.append(await receive())
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(HANDSHAKE)
+            # It has read that before it has a later request of another client.
+            await conversation(server, b"GET / HTTP/1.1\r\n" + CLOSE)
+            server.close()
+            await asyncio.sleep(0)
+            client.writer.write(b"\r\n")
+            assert (await client.response())[0] == 503
+            await server.wait_closed()
+
+    messages: list[Any] = []
+    run(main())
+    assert messages == [{"type": "websocket.disconnect", "code": 1012, "reason": ""}]
 
 
 @pytest.mark.parametrize("way", ["close", "return", "raise"])
@@ -151,12 +274,8 @@ def test_a_client_that_goes(run: Run, before: bool) -> None:
                 await send({"type": "websocket.accept" if before else "websocket.send", "text": ""})
             seen.set_result(message)
 
-        request = (
-            b"GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
-        )
         async with serving(app) as server, connected(server) as client:
-            client.writer.write(request + HOST + b"\r\n")
+            client.writer.write(HANDSHAKE + b"\r\n")
             await begun.wait()
             client.writer.close()
             assert await seen == {"type": "websocket.disconnect", "code": 1006, "reason": ""}

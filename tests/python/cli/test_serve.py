@@ -21,9 +21,10 @@ import trustme
 
 from penstock.asgi._proxy import ProxyHeaders, TrustedHosts
 from penstock.cli import main
+from penstock.cli._metrics_endpoint import MetricsEndpoint
 from penstock.cli._serve import supervisor
 from penstock.cli._serve.application import read_env_file
-from penstock.cli._serve.serve_command import ChangedFiles
+from penstock.cli._serve.serve_command import ChangedFiles, bound_sockets, socket_file
 from tests.python.conftest import CORE_MISSING
 
 pytestmark = pytest.mark.skipif(
@@ -136,6 +137,22 @@ def test_one_process(folder: Path) -> None:
         out, _ = process.communicate(timeout=60)
         assert process.returncode == 143
         assert out == 'INFO:     203.0.113.9:0 - "GET / HTTP/1.1" 200 OK\n'
+
+
+@pytest.mark.parametrize("name", ["none", "penstock:new_event_loop", "served:own_loop"])
+def test_loops(folder: Path, name: str) -> None:
+    (folder / "served.py").write_text(
+        "import asyncio\n"
+        "class Own(asyncio.SelectorEventLoop): pass\n"
+        "def own_loop(): return Own()\n"
+        "async def app(scope, receive, send):\n"
+        "    body = type(asyncio.get_running_loop()).__name__.encode()\n"
+        "    await send({'type': 'http.response.start', 'status': 200, 'headers': []})\n"
+        "    await send({'type': 'http.response.body', 'body': body})\n"
+    )
+    with serving(folder, "served:app", "--lifespan", "off", "--loop", name) as (_, url):
+        expected = {"none": "_UnixSelectorEventLoop", "served:own_loop": "Own"}.get(name, "Loop")
+        assert ask(url) == [expected]
 
 
 def test_a_wsgi_application(folder: Path) -> None:
@@ -251,6 +268,8 @@ def test_a_worker_that_does_not_end_is_killed(caplog: pytest.LogCaptureFixture) 
         (["served:app", "--port", "0", "--ssl-certfile", "none"], "may read them: none"),
         (["served:app", "--port", "0", "--lifespan", "on"], "refused to start: no lifespan"),
         (["served:app", "--port", "0", "--root-path", "x"], "root_path must begin with"),
+        (["served:app", "--port", "0", "--loop", "served:none"], "no attribute 'none'; write MODULE:"),
+        (["served:app", "--port", "0", "--loop", "nowhere:make"], "--loop nowhere:make cannot be had"),
     ],
 )
 def test_what_cannot_be_served(
@@ -267,7 +286,9 @@ def test_what_cannot_be_served(
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--port", "x"], ["--port", "70000"], ["--header", "x"]])
+@pytest.mark.parametrize(
+    "words", [["--port", "x"], ["--port", "70000"], ["--header", "x"], ["--loop", "curio"]]
+)
 def test_a_wrong_command_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "served:app", *words]) == 2
 
@@ -288,6 +309,36 @@ def test_changed_files(folder: Path) -> None:
     assert not changed()
 
 
+@pytest.mark.parametrize(
+    ("included", "excluded", "name", "watched"),
+    [
+        ([".env"], [], ".env", True),
+        ([".*"], [], ".hidden", True),
+        (["templates/*.html"], [], "templates/a.html", True),
+        (["templates/*.html"], [], "a.html", False),
+        ([], ["tests/*"], "tests/a.py", False),
+        ([], ["sub/tests"], "sub/tests/a.py", False),
+        ([], ["sub/tests"], "tests/a.py", True),
+        ([], ["*.py"], "a.py", False),
+        ([], [], ".venv/a.py", False),
+    ],
+)
+def test_patterns_of_changed_files(
+    folder: Path, included: list[str], excluded: list[str], name: str, watched: bool
+) -> None:
+    options = argparse.Namespace(
+        reload_dir=[str(folder)],
+        reload_include=included,
+        reload_exclude=excluded,
+        reload_delay=0.0,
+        app_dir="",
+    )
+    changed = ChangedFiles(options)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("x")
+    assert changed() is watched
+
+
 def test_env_file(folder: Path) -> None:
     (folder / "env").write_text("A=1\nB = 'x # y' # z\n\nC=a b # c\nD=\"\"\n")
     assert read_env_file(str(folder / "env")) == {"A": "1", "B": "x # y", "C": "a b", "D": ""}
@@ -305,24 +356,67 @@ def test_env_file(folder: Path) -> None:
         ("::1", ("::1", 5), "[2001:db8::1]:80", ("2001:db8::1", 80)),
         ("::1", ("::1", 5), "2001:db8::1", ("2001:db8::1", 0)),
         ("::1", ("::1", 5), "", ("::1", 5)),
+        pytest.param("*", None, "1.1.1.1:" + "9" * 5000, ("1.1.1.1", 0), id="digits"),
+        ("*", ("9.9.9.9", 5), "1.1.1.1:65536", ("1.1.1.1", 0)),
+        ("127.0.0.1, 2001:DB8:0::1", ("2001:db8::1", 5), "1.1.1.1", ("1.1.1.1", 0)),
+        ("127.0.0.1, ::1", ("127.0.0.1", 5), "1.1.1.1, [::1", ("[::1", 0)),
+        ("127.0.0.1", ("127.0.0.1", 5), "1.1.1.1, 127.0.0.1:x", ("127.0.0.1:x", 0)),
+        ("127.0.0.1, ::1", ("127.0.0.1", 5), "1.1.1.1, [::1]x", ("[::1]x", 0)),
     ],
 )
 def test_proxy_headers(trusted: str, client: object, forwarded: str, expected: object) -> None:
-    seen = []
-
-    def app(scope: object, receive: object, send: object) -> object:
-        seen.append(scope)
-        return None
-
     headers = [
         (b"x-forwarded-for", forwarded.encode()),
         (b"x-forwarded-proto", b"evil"),
         (b"x-forwarded-proto", b"https"),
     ]
-    scope = {"type": "websocket", "client": client, "scheme": "ws", "headers": headers}
-    ProxyHeaders(app, TrustedHosts(trusted))(scope, None, None)  # type: ignore[arg-type]
+    scope = {"type": "http", "client": client, "scheme": "http", "headers": headers}
+    corrected = dict(scope)
+    ProxyHeaders(TrustedHosts(trusted))(corrected)
     believed = expected != client or not forwarded
-    assert seen == [{**scope, "client": expected, "scheme": "wss" if believed else "ws"}]
+    assert corrected == {**scope, "client": expected, "scheme": "https" if believed else "http"}
+
+
+def test_the_socket_of_a_successor_stays(tmp_path: Path) -> None:
+    """It begins on the same path before its predecessor has ended."""
+    options = argparse.Namespace(fd=None, uds=str(tmp_path / "socket"))
+    sockets, files = [], []
+    for _ in range(2):
+        sockets += bound_sockets(options)
+        files.append(socket_file(options))
+    first, second = files
+    assert first is not None
+    assert second is not None
+    first.remove()
+    assert os.path.exists(options.uds)
+    second.remove()
+    assert not os.path.exists(options.uds)
+    for each in sockets:
+        each.close()
+
+
+def test_the_socket_of_a_successor_for_metrics_stays(tmp_path: Path) -> None:
+    path = tmp_path / "metrics"
+    first = MetricsEndpoint(f"unix:{path}", str)
+    second = MetricsEndpoint(f"unix:{path}", str)
+    first.close()
+    assert path.exists()
+    second.close()
+    assert not path.exists()
+
+
+def test_a_client_of_tcp_without_an_address_is_not_one_of_a_unix_socket() -> None:
+    """It has reset its connection before it was asked for."""
+    scope = {
+        "type": "http",
+        "client": None,
+        "server": ("127.0.0.1", 80),
+        "scheme": "http",
+        "headers": [(b"x-forwarded-for", b"1.1.1.1"), (b"x-forwarded-proto", b"https")],
+    }
+    corrected = dict(scope)
+    ProxyHeaders(TrustedHosts("unix"))(corrected)
+    assert corrected == scope
 
 
 def test_http2_where_it_is_asked_for(folder: Path) -> None:

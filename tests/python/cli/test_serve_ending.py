@@ -12,12 +12,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.asgi._unfinished import name_of_blocking_request
 from penstock.cli._serve import supervisor
 from penstock.cli._serve.metrics import SharedCounters, metrics_page
 from tests.python.conftest import CORE_MISSING
@@ -223,3 +225,10 @@ def test_more_workers_than_the_memory_has_places() -> None:
     page = metrics_page(metrics)
     assert re.search(r"^penstock_workers 300$", page, re.MULTILINE)
     assert 'penstock_requests_total{status="200"} 300' in page
+
+
+def test_a_dictionary_of_openapi_is_not_a_request() -> None:
+    """To name it raised KeyError, in the thread that ends a process which hangs."""
+    scheme = {"type": "http", "scheme": "bearer"}
+    assert name_of_blocking_request(threading.get_ident()) is None
+    assert scheme["scheme"] == "bearer"

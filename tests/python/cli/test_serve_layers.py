@@ -243,6 +243,26 @@ def test_the_status_without_a_response(disconnects: bool) -> None:
     assert seen == [499 if disconnects else 500]
 
 
+def test_the_status_of_a_response_that_is_refused() -> None:
+    """What is not a number was counted, which hid the exception of the application."""
+    seen: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": "200"})
+
+    observed = Observed(app, [lambda scope, status, seconds: seen.append(status)])
+
+    async def main() -> None:
+        async with serve(observed, port=0, lifespan="off", access_log=False) as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n")
+            assert (await reader.read()).startswith(b"HTTP/1.1 500 ")
+            writer.close()
+
+    asyncio.run(main())
+    assert seen == [500]
+
+
 @pytest.mark.parametrize("http2", [False, True])
 def test_the_status_of_a_body_that_stalls(http2: bool) -> None:
     """It was counted as that of a client that has gone."""

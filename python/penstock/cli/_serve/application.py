@@ -250,9 +250,10 @@ class Observed:
 
         def note_status(message: Message) -> Any:
             nonlocal status
+            sent = send(message)  # raises, where the status is not one
             if message["type"] == "http.response.start":
                 status = message["status"]
-            return send(message)
+            return sent
 
         began = time.perf_counter()
         self._running[id(scope)] = 0

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from typing import Any
 
 from penstock.cli._grammar import metrics_address
 from penstock.cli._interrupts import Interrupts
 
 __all__ = ["add_serve_command"]
+
+_LOOPS = ("auto", "penstock", "none", "asyncio", "uvloop", "zuvloop")
 
 
 def add_serve_command(commands: Any, epilog: str) -> None:
@@ -154,9 +157,11 @@ def _add_application(serve: Any) -> None:
     group.add_argument("--root-path", default="", metavar="PATH", help="a proxy has removed it")
     group.add_argument(
         "--loop",
-        choices=("auto", "penstock", "asyncio", "uvloop"),
+        type=_loop,
         default="auto",
-        help="the event loop; auto is Penstock's",
+        metavar="NAME",
+        help=f"the event loop: {', '.join(_LOOPS)}, or MODULE:FUNCTION that makes it; auto is "
+        "Penstock's",
     )
 
 
@@ -321,6 +326,14 @@ def _static(text: str) -> tuple[str, str]:
     if not equals or not folder or not prefix.startswith("/"):
         raise argparse.ArgumentTypeError(f"{text} is not PREFIX=DIR, with a prefix such as /static")
     return prefix, folder
+
+
+def _loop(text: str) -> str:
+    if text not in _LOOPS and not re.fullmatch(r"[\w.]+:\w+", text):
+        raise argparse.ArgumentTypeError(
+            f"{text} is not a loop; write one of {', '.join(_LOOPS)}, or MODULE:FUNCTION"
+        )
+    return text
 
 
 def _port(text: str) -> int:

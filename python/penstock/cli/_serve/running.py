@@ -70,19 +70,39 @@ def run_process(
 
 
 def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
-    if name == "asyncio":
-        return asyncio.SelectorEventLoop
-    if name == "uvloop":
-        try:
-            uvloop: Any = importlib.import_module("uvloop")
-        except ImportError as error:
-            raise CommandError(
-                "--loop uvloop needs the package uvloop: pip install uvloop", ExitCode.MISSING_PART
-            ) from error
-        return uvloop.new_event_loop  # type: ignore[no-any-return]
-    import penstock
+    """Return what makes the loop.
 
-    return penstock.new_event_loop
+    Raises:
+        CommandError: If its package is not there (exit code MISSING_PART), or the name is wrong
+            (CONFIG).
+    """
+    if name in ("asyncio", "none"):
+        return asyncio.SelectorEventLoop
+    if name in ("auto", "penstock"):
+        import penstock
+
+        return penstock.new_event_loop
+    module_name, _, attribute = name.partition(":")
+    try:
+        module: Any = importlib.import_module(module_name)
+        found: Any = getattr(module, attribute or "new_event_loop")
+    except ImportError as error:
+        if ":" not in name:
+            raise CommandError(
+                f"--loop {name} needs the package {name}: pip install {name}", ExitCode.MISSING_PART
+            ) from error
+        reason = one_line(error)
+    except AttributeError as error:
+        reason = one_line(error)
+    else:
+        if callable(found):
+            return found  # type: ignore[no-any-return]
+        reason = f"it is {type(found).__name__}"
+    raise CommandError(
+        f"--loop {name} cannot be had: {reason}; write MODULE:FUNCTION, such as "
+        "penstock:new_event_loop",
+        ExitCode.CONFIG,
+    )
 
 
 def server_arguments(options: argparse.Namespace, loggers: Loggers) -> dict[str, Any]:

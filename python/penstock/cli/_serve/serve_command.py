@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._interrupts import Interrupts
@@ -22,6 +22,7 @@ from penstock.cli._serve.logs import Loggers, set_up_logs
 from penstock.cli._serve.metrics import SharedCounters, metrics_page
 from penstock.cli._serve.running import run_process, server_arguments
 from penstock.cli._serve.supervisor import Supervisor
+from penstock.cli._socket_file import SocketFile
 
 __all__ = ["ChangedFiles", "run_serve"]
 
@@ -40,6 +41,7 @@ def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
     if options.check:
         return check(options, loggers)
     sockets = bound_sockets(options)
+    file = socket_file(options)
     shared = endpoint = None
     try:
         if options.metrics is not None:
@@ -64,7 +66,8 @@ def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
     finally:
         if endpoint is not None:
             endpoint.close()
-        remove_socket_file(options)
+        if file is not None:
+            file.remove()
         for each in sockets:
             each.close()
     return ExitCode.TERMINATED if ended_by == signal.SIGTERM else ExitCode.OK
@@ -104,11 +107,13 @@ def place_of(options: argparse.Namespace, sockets: Sequence[socket.socket] = ())
     return f"{'https' if options.ssl_certfile else 'http'}://{host}:{port}"
 
 
-def remove_socket_file(options: argparse.Namespace) -> None:
-    """Remove the file of a Unix socket at the end."""
-    if options.uds is not None:
-        with contextlib.suppress(OSError):
-            os.unlink(options.uds)
+def socket_file(options: argparse.Namespace) -> SocketFile | None:
+    """Return the file of a Unix socket that was bound, which is removed at the end."""
+    if options.fd is not None or options.uds is None:
+        return None
+    with contextlib.suppress(OSError):  # somebody has removed it
+        return SocketFile(options.uds)
+    return None
 
 
 def _bound_to_path(path: str) -> socket.socket:
@@ -180,13 +185,16 @@ _EXCLUDED = (".*", ".py[cod]", ".sw.*", "~*")
 class ChangedFiles:
     """Tells whether files below some folders have changed since the last look.
 
-    It looks at their times, so it works on every file system.
+    It looks at their times, so it works on every file system. As in uvicorn, a pattern with a slash
+    is one of the end of a path, a file that an included pattern names itself is watched whatever is
+    excluded, and a default pattern that is given for the other side is none.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._folders = [Path(name) for name in options.reload_dir or [options.app_dir or "."]]
-        self._included = (*_INCLUDED, *(options.reload_include or ()))
-        self._excluded = (*_EXCLUDED, *(options.reload_exclude or ()))
+        included, excluded = options.reload_include or (), options.reload_exclude or ()
+        self._included = (*(each for each in _INCLUDED if each not in excluded), *included)
+        self._excluded = (*(each for each in _EXCLUDED if each not in included), *excluded)
         self._delay = options.reload_delay
         self._next = 0.0
         self._times = dict(self._look())
@@ -205,18 +213,32 @@ class ChangedFiles:
     def _look(self) -> Iterator[tuple[str, int]]:
         for folder in self._folders:
             for parent, folders, names in os.walk(folder):
-                folders[:] = [name for name in folders if not self._is_excluded(name)]
+                folders[:] = [
+                    name
+                    for name in folders
+                    if not _matches(os.path.join(parent, name), self._excluded)
+                ]
                 for name in names:
-                    if self._is_excluded(name) or not self._is_included(name):
-                        continue
                     path = os.path.join(parent, name)
+                    if not self._is_watched(path):
+                        continue
                     try:
                         yield path, os.stat(path).st_mtime_ns
                     except OSError:
                         continue  # removed meanwhile
 
-    def _is_included(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self._included)
+    def _is_watched(self, path: str) -> bool:
+        found = _matches(path, self._included)
+        return any(path.endswith(pattern) for pattern in found) or (
+            bool(found) and not _matches(path, self._excluded)
+        )
 
-    def _is_excluded(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self._excluded)
+
+def _matches(path: str, patterns: Sequence[str]) -> list[str]:
+    """Return the patterns that a path matches: those with a slash by its end, others by its name."""
+    name = os.path.basename(path)
+    return [
+        pattern
+        for pattern in patterns
+        if (PurePath(path).match(pattern) if "/" in pattern else fnmatchcase(name, pattern))
+    ]
