@@ -109,12 +109,11 @@ int server_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     double stall_time = -1;
     int http2 = 0;
     int websockets = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO$OOOpdddnnndppO:HttpServer",
-                                     const_cast<char**>(names), &loop, &app, &state, &reporter,
-                                     &log_start, &on_refusal, &fields, &date, &keep_alive,
-                                     &head_time, &body_time, &head_size, &head_fields,
-                                     &limit_concurrency, &stall_time, &http2, &websockets,
-                                     &forwarded)) {
+    if (!PyArg_ParseTupleAndKeywords(
+            arguments, keywords, "OOOO$OOOpdddnnndppO:HttpServer", const_cast<char**>(names), &loop,
+            &app, &state, &reporter, &log_start, &on_refusal, &fields, &date, &keep_alive,
+            &head_time, &body_time, &head_size, &head_fields, &limit_concurrency, &stall_time,
+            &http2, &websockets, &forwarded)) {
         return -1;
     }
     if (server->shared != nullptr) {

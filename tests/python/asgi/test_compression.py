@@ -150,7 +150,7 @@ def test_a_second_start_is_refused(run: Run) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": [HTML]}
         await send(start)
-        with pytest.raises(RuntimeError, match="but got 'http.response.start'"):
+        with pytest.raises(RuntimeError, match=r"but got 'http\.response\.start'"):
             await send({**start, "status": 500})
         await send({"type": "http.response.body", "body": b"first"})
 

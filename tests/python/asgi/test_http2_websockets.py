@@ -171,7 +171,9 @@ def test_a_host_that_http_1_does_not_know_is_refused(
 ) -> None:
     async def main() -> None:
         async with serving(echo, http2=True) as server, speaking_http2(server) as client:
-            fields = [(key, b"user@test" if key == b":authority" else value) for key, value in HANDSHAKE]
+            fields = [
+                (key, b"user@test" if key == b":authority" else value) for key, value in HANDSHAKE
+            ]
             answer = await client.answer(client.ask(fields, ends=False))
             assert answer.status == 400
 

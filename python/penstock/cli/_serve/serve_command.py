@@ -235,7 +235,7 @@ class ChangedFiles:
 
 
 def _matches(path: str, patterns: Sequence[str]) -> list[str]:
-    """Return the patterns that a path matches: those with a slash by its end, others by its name."""
+    """Return the patterns that a path matches: by its end those with a slash, by its name others."""
     name = os.path.basename(path)
     return [
         pattern
