@@ -235,7 +235,7 @@ class ChangedFiles:
 
 
 def _matches(path: str, patterns: Sequence[str]) -> list[str]:
-    """Return the patterns that a path matches: by its end those with a slash, by its name others."""
+    """Return the patterns that a path matches by its end, if they have a slash, or by its name."""
     name = os.path.basename(path)
     return [
         pattern
