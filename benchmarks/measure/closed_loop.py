@@ -8,9 +8,8 @@ timed region. It takes ``--server-pid``, ``--seconds``, ``--warmup`` and ``--req
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -18,9 +17,10 @@ from typing import Any, TypeVar
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.builds import Build, programs_of
-from benchmarks.measure.comparison import Metric
-from benchmarks.measure.processes import Server, run, server
-from benchmarks.measure.rounds import Outcome, entrants, shown
+from benchmarks.measure.comparison import Comparison, Metric
+from benchmarks.measure.page import Method
+from benchmarks.measure.processes import Server, figures_of, server
+from benchmarks.measure.rounds import Outcome, about, entrants, shown
 from benchmarks.measure.sanity import check_requests
 
 GRACE = 30.0  # seconds for a client beyond its timed region
@@ -33,6 +33,7 @@ NO_LATENCY = {"p50": 0.0, "p99": 0.0, "p999": 0.0}  # of a load without replies
 
 Figures = dict[str, Any]
 Found = TypeVar("Found")
+Row = TypeVar("Row")
 Load = Callable[[str], Sequence[str]]
 """Returns the command of the load, given the ready line of the server."""
 
@@ -118,9 +119,7 @@ def run_load(
     command = [*load, *(str(option) for option in options)]
     # Compared builds share one load.
     with programs_of(None):
-        figures: Figures = json.loads(
-            run(command, cores.client if cores else None, timeout=timeout)
-        )
+        figures: Figures = figures_of(command, cores.client if cores else None, timeout=timeout)
     return figures
 
 
@@ -229,7 +228,7 @@ def in_turns(
     for number in range(1, options.rounds + 1):
         with ExitStack() as running:
             loaded = [
-                (name, build, attempt(name, build, partial(running.enter_context, serve(name))))
+                (name, build, attempt(name, build, partial(_enter, running, serve, name)))
                 for name, build in taking_turns
             ]
             for _ in range(options.turns):
@@ -244,9 +243,49 @@ def in_turns(
     return outcomes
 
 
-def protocol_facts(options: argparse.Namespace, cores: Cores) -> dict[str, object]:
-    """How it was measured, ready for JSON."""
-    return {
+def _enter(
+    running: ExitStack, serve: Callable[[str], AbstractContextManager[Loaded]], name: str
+) -> Loaded:
+    return running.enter_context(serve(name))
+
+
+def compare_in_turns(
+    rows: Mapping[tuple[str, ...], Row],
+    contenders: Sequence[str],
+    options: argparse.Namespace,
+    serve: Callable[[Row, str], AbstractContextManager[Loaded]],
+    say: Callable[[str], None],
+) -> list[Comparison[Sample]]:
+    """Measure row after row, the servers of each in turn; see :func:`in_turns`.
+
+    Args:
+        rows: by their labels.
+        contenders: the servers.
+        options: those of :func:`benchmarks.measure.options.add_turns`.
+        serve: starts a server of a row with its load.
+        say: takes the lines of progress.
+    """
+    return [
+        Comparison(labels, in_turns(contenders, options, partial(serve, row), about(labels, say)))
+        for labels, row in rows.items()
+    ]
+
+
+def turns_method(
+    options: argparse.Namespace,
+    cores: Cores,
+    load: str = "",
+    where: str = "; server and client on one core each",
+) -> Method:
+    """How a page is measured whose servers take turns.
+
+    Args:
+        options: those of :func:`benchmarks.measure.options.add_turns`.
+        cores: of server and load.
+        load: a sentence about the load.
+        where: it runs, behind the sentence about the turns.
+    """
+    facts: dict[str, object] = {
         "rounds": options.rounds,
         "turns": options.turns,
         "seconds": options.seconds,
@@ -255,13 +294,8 @@ def protocol_facts(options: argparse.Namespace, cores: Cores) -> dict[str, objec
         "client_core": cores.client,
         "pinned_apart": cores.apart,
     }
-
-
-def protocol_sentence(
-    options: argparse.Namespace, where: str = "; server and client on one core each"
-) -> str:
-    """How it was measured, and where, for a page."""
-    return (
+    turns = (
         f"Median of {options.rounds} × {options.turns} turns of {options.seconds:g} s with the"
         f" outer deciles (for up to 20, the lowest and the highest){where}."
     )
+    return Method(facts, f"{turns} {load}" if load else turns)

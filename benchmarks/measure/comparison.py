@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from benchmarks.measure.contenders import FLOOR, OURS, PYTHON_FLOOR, is_peer
 from benchmarks.measure.plots import Panel
-from benchmarks.measure.rounds import Outcome
+from benchmarks.measure.rounds import Outcome, about, alternate
 from benchmarks.measure.spread import Spread, paired_ratio, spread
 from benchmarks.measure.tables import figure, markdown_table
 
@@ -21,6 +21,7 @@ class Dataclass(Protocol):
 
 
 Sample = TypeVar("Sample", bound=Dataclass)
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,36 @@ class Comparison(Generic[Sample]):
                 for metric in metrics
             },
         }
+
+
+def compare_in_rounds(
+    rows: Mapping[tuple[str, ...], Row],
+    contenders: Sequence[str],
+    rounds: int,
+    measure: Callable[[Row, str], Sample],
+    say: Callable[[str], None],
+) -> list[Comparison[Sample]]:
+    """Measure row after row, the contenders of each in turn; see :func:`alternate`.
+
+    Args:
+        rows: by their labels.
+        contenders: who takes turns.
+        rounds: of each contender.
+        measure: one round of a row and a contender.
+        say: takes the lines of progress.
+    """
+    return [
+        Comparison(
+            labels,
+            alternate(contenders, rounds, partial(measure, row), report=about(labels, say)),
+        )
+        for labels, row in rows.items()
+    ]
+
+
+def contenders_of(comparisons: Sequence[Comparison[Any]]) -> list[str]:
+    """Who takes part in any of them, in the order in which they come."""
+    return list(dict.fromkeys(name for each in comparisons for name in each.outcomes))
 
 
 def metric_table(

@@ -5,13 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import Loaded, Sample, in_turns, run_load, serving, settle
+from benchmarks.measure.closed_loop import (
+    Loaded,
+    Sample,
+    compare_in_turns,
+    in_turns,
+    run_load,
+    serving,
+    settle,
+)
 from benchmarks.measure.comparison import Comparison
 from benchmarks.measure.contenders import FLOOR, PYTHON_FLOOR
 from benchmarks.measure.native import BENCHMARKS
@@ -131,3 +139,15 @@ class EchoStand:
             report=lambda line: say(f"{cell}: {line}"),
         )
         return Comparison(cell.labels, outcomes)
+
+    def compare_rows(
+        self,
+        rows: Mapping[tuple[str, ...], Cell],
+        contenders: Sequence[str],
+        options: argparse.Namespace,
+        say: Say,
+    ) -> list[Comparison[Sample]]:
+        """All turns of the cells of rows that have other labels than their cells."""
+        return compare_in_turns(
+            rows, contenders, options, lambda cell, name: self.serving(name, cell), say
+        )

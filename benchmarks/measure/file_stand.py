@@ -21,7 +21,7 @@ from benchmarks.measure import self_timed
 from benchmarks.measure.comparison import Metric
 from benchmarks.measure.contenders import FLOOR
 from benchmarks.measure.native import BENCHMARKS
-from benchmarks.measure.options import choices
+from benchmarks.measure.options import add_choices
 from benchmarks.measure.processes import Failed, Unavailable, run
 from benchmarks.measure.sanity import check_clocks
 from benchmarks.measure.syscalls import calls_between, traced
@@ -82,10 +82,7 @@ def time_metrics(thing: str, explained: str, digits: int) -> list[Metric[Sample]
 
 def add_stand_options(parser: argparse.ArgumentParser) -> None:
     """The options that select the contenders and the folder."""
-    peers = list(PEERS)
-    parser.add_argument(
-        "--peers", type=choices("peer", peers), default=peers, help=f"of {','.join(peers)}"
-    )
+    add_choices(parser, "--peers", "peer", PEERS)
     parser.add_argument("--folder", type=Path, help="on the disk to measure (build/)")
 
 

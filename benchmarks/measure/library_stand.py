@@ -8,12 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.measure.closed_loop import CPU, RATE, Sample
+from benchmarks.measure.closed_loop_page import bars_of
+from benchmarks.measure.comparison import Comparison
 from benchmarks.measure.compilers import CLANG
 from benchmarks.measure.contenders import FLOOR, OURS
+from benchmarks.measure.declared_page import DeclaredPage, in_panels
 from benchmarks.measure.echo_stand import Cell, EchoStand
 from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import BENCHMARKS
-from benchmarks.measure.options import choices
+from benchmarks.measure.options import add_choices, add_turns, numbers
+from benchmarks.measure.page import Say
 
 LIBRARIES = [
     OURS,
@@ -97,12 +102,7 @@ def _found(file: Path, pattern: str) -> list[str]:
 
 def add_libraries(parser: argparse.ArgumentParser, known: Sequence[str] = LIBRARIES) -> None:
     """``--libraries``: the libraries to compare."""
-    parser.add_argument(
-        "--libraries",
-        type=choices("library", known),
-        default=list(known),
-        help=f"of {','.join(known)}",
-    )
+    add_choices(parser, "--libraries", "library", known)
 
 
 @dataclass(frozen=True)
@@ -119,3 +119,43 @@ class LibraryStand(EchoStand):
     def source_command(self, name: str, cell: Cell) -> list[str]:
         """The command of a server that sends messages of the cell's size."""
         return self.server_command(name, SOURCE, str(cell.size))
+
+
+def add_library_cells(
+    parser: argparse.ArgumentParser,
+    libraries: Sequence[str],
+    sizes: Sequence[int],
+    connections: Sequence[int],
+) -> None:
+    """The options of a page whose cells are sizes and numbers of connections."""
+    add_libraries(parser, libraries)
+    parser.add_argument("--sizes", type=numbers, default=sizes, help="message sizes in bytes")
+    parser.add_argument("--connections", type=numbers, default=connections, help="e.g. 32,512")
+    add_turns(parser)
+
+
+def compare_library_cells(
+    stand: EchoStand, style: str, options: argparse.Namespace, say: Say
+) -> list[Comparison[Sample]]:
+    """Measure every size and number of connections, the libraries in turn."""
+    cells = [
+        Cell(style, size, connections)
+        for connections in options.connections
+        for size in options.sizes
+    ]
+    return stand.compare_rows(
+        {cell.labels[1:]: cell for cell in cells},
+        [FLOOR, *options.libraries],
+        options,
+        say,
+    )
+
+
+def library_page(name: str, subject: str) -> DeclaredPage:
+    """The page of these cells; ``subject`` begins the title of its chart."""
+    return DeclaredPage(
+        name=name,
+        labels=["message", "connections"],
+        metrics=[RATE, CPU],
+        charts={name: bars_of(subject, CPU, in_panels(str))},
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from benchmarks.measure.contenders import LOOPS
 
@@ -49,6 +49,34 @@ def shorten_if_quick(options: argparse.Namespace) -> None:
 def names(text: str) -> list[str]:
     """A list such as ``a,b``."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def add_choices(
+    parser: argparse.ArgumentParser,
+    option: str,
+    kind: str,
+    known: Iterable[str],
+    *,
+    default: Sequence[str] | None = None,
+    described: str | None = None,
+) -> None:
+    """An option that takes a list of known names.
+
+    Args:
+        parser: gets the option.
+        option: its name.
+        kind: what one of the names is, for the error.
+        known: the names.
+        default: by default all.
+        described: its help; by default the names.
+    """
+    all_names = list(known)
+    parser.add_argument(
+        option,
+        type=choices(kind, all_names),
+        default=all_names if default is None else list(default),
+        help=f"of {','.join(all_names)}" if described is None else described,
+    )
 
 
 def choices(kind: str, known: Sequence[str]) -> Callable[[str], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import signal
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from benchmarks.measure.affinity import children_on
 from benchmarks.measure.builds import placed
@@ -120,6 +122,11 @@ def run(
     if process.returncode != 0:
         raise Failed(errors.strip() or f"{os.path.basename(argv[0])} {_ending(process.returncode)}")
     return output
+
+
+def figures_of(argv: Sequence[str], core: int | None, *, timeout: float) -> Any:
+    """The figures that a program prints as JSON; arguments and errors are those of :func:`run`."""
+    return json.loads(run(argv, core, timeout=timeout))
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,11 @@ def shown(name: str, build: Build | None) -> str:
     return name if build is None else f"{name} ({build.name})"
 
 
+def about(what: Sequence[str], say: Callable[[str], None]) -> Callable[[str], None]:
+    """*say* for lines of progress, which then begin with what they are about."""
+    return lambda line: say(f"{', '.join(what)}: {line}")
+
+
 def alternate(
     contenders: Sequence[str],
     rounds: int,

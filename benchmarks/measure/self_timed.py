@@ -6,17 +6,19 @@ Its one JSON line has ``operations``, ``seconds`` and ``cpu_seconds`` of the tim
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.comparison import Metric
-from benchmarks.measure.processes import run
+from benchmarks.measure.page import Method
+from benchmarks.measure.processes import figures_of
 from benchmarks.measure.sanity import check_clocks
 
 GRACE = 30.0  # seconds beyond the timed region for start, warm-up and end
+Timed = TypeVar("Timed", bound="Sample")
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,20 @@ CPU_OF_OPERATION: Metric[Sample] = Metric(
 
 
 def self_timed_round(
-    command: Sequence[str], cores: Cores, options: argparse.Namespace, *, least_seconds: float
-) -> Sample:
+    kind: type[Timed],
+    command: Sequence[str],
+    cores: Cores,
+    options: argparse.Namespace,
+    *,
+    least_seconds: float,
+) -> Timed:
     """Run the program to its end.
 
     Args:
+        kind: the sample: its fields are what the program prints.
+        command: the program.
+        cores: it runs on that of the server.
+        options: those of :func:`benchmarks.measure.options.add_rounds`.
         least_seconds: lower bound for the time of one operation on one core.
 
     Raises:
@@ -76,9 +87,9 @@ def self_timed_round(
     """
     timing = ["--seconds", str(options.seconds), "--warmup", str(options.warmup)]
     before = time.monotonic()
-    output = run([*command, *timing], cores.server, timeout=options.seconds + GRACE)
+    figures = figures_of([*command, *timing], cores.server, timeout=options.seconds + GRACE)
     outside = time.monotonic() - before
-    sample = Sample(**json.loads(output))
+    sample = kind(**figures)
     check_clocks(
         operations=sample.operations,
         seconds=sample.seconds,
@@ -90,11 +101,13 @@ def self_timed_round(
     return sample
 
 
-def one_core_facts(options: argparse.Namespace, cores: Cores) -> dict[str, object]:
-    """How it was measured, ready for JSON."""
-    return {
+def one_core_method(options: argparse.Namespace, cores: Cores, how: str) -> Method:
+    """How a page is measured whose programs time themselves; ``how`` ends its sentence."""
+    facts: dict[str, object] = {
         "rounds": options.rounds,
         "seconds": options.seconds,
         "warmup_seconds": options.warmup,
         "core": cores.server,
     }
+    rounds = f"Median of {options.rounds} rounds of {options.seconds:g} s with the lowest and"
+    return Method(facts, f"{rounds} highest round, {how}")

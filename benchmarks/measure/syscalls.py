@@ -11,9 +11,11 @@ import signal
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from benchmarks.measure.tables import markdown_table
 
 ATTACH_TIMEOUT = 10.0
 
@@ -90,3 +92,24 @@ def _parse_table(text: str) -> Counter[str]:
         if len(fields) == 2 and fields[1].isdigit() and fields[0] != "total":
             calls[fields[0]] += int(fields[1])
     return calls
+
+
+def calls_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    counts: Sequence[Mapping[str, float]],
+    contenders: Sequence[str],
+) -> str:
+    """A table of calls for each operation.
+
+    Args:
+        header: the columns that name a row.
+        rows: the labels of each.
+        counts: of each row, by contender.
+        contenders: the columns.
+    """
+    lines = [
+        [*labels, *(f"{calls[name]:.2f}" if name in calls else "n/a" for name in contenders)]
+        for labels, calls in zip(rows, counts, strict=True)
+    ]
+    return markdown_table([*header, *contenders], lines, labels=len(header))

@@ -7,7 +7,6 @@ of its own (``benchmarks/instruments``), in turn, round after round.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,23 +14,15 @@ from typing import Any
 
 from benchmarks.instruments.libraries import COMMANDS
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Comparison, Metric, compare_in_rounds, contenders_of
 from benchmarks.measure.contenders import FLOOR, OURS
 from benchmarks.measure.cost_ratios import Cost
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.declared_page import Bars
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import BENCHMARKS
-from benchmarks.measure.options import choices
-from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
-from benchmarks.measure.processes import run
-from benchmarks.measure.rounds import alternate
+from benchmarks.measure.options import add_choices
+from benchmarks.measure.page import Method, Report, Say
+from benchmarks.measure.processes import figures_of
 from benchmarks.measure.spread import spread
 from benchmarks.measure.tables import markdown_table
 
@@ -141,38 +132,28 @@ POLL_CPU: Metric[Fleet] = Metric(
 FLEET_METRICS = [LATE, CPU_SHARE, POLL_CPU]
 COSTS: list[Cost[Any]] = [Cost(P50, Query), Cost(OPENING, Opening), Cost(POLL_CPU, Fleet)]
 COMPARISON_OPTIONS = ["--part", "query", "--cmd", "ve,poll", "--eager", "off", "--n", "500"]
+CHART = Bars("One question, eager tasks off (less is better)", "µs, median", P50)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each (3)")
     parser.add_argument("--n", type=int, default=1000, help="questions of a round (1000)")
-    parser.add_argument(
-        "--cmd", type=choices("command", COMMANDS), default=list(COMMANDS), help="of ve,gs,poll"
-    )
-    parser.add_argument(
-        "--eager", type=choices("setting", EAGER), default=EAGER, help="eager tasks: off,on"
-    )
+    add_choices(parser, "--cmd", "command", COMMANDS, described="of ve,gs,poll")
+    add_choices(parser, "--eager", "setting", EAGER, described="eager tasks: off,on")
     parser.add_argument("--port", help="a real instrument's port; then only questions are measured")
     parser.add_argument("--unit", default="A", help="its unit id (A)")
     parser.add_argument("--firmware", default="10v20", help="its firmware (10v20)")
     parser.add_argument("--baud", type=int, default=115_200, help="its baud rate (115200)")
     parser.add_argument("--device", default="simulated controller", help="its name in the table")
     parser.add_argument("--converter", default="pty", help="host and converter, for the table")
-    parser.add_argument(
-        "--part", type=choices("part", PARTS), default=PARTS, help=f"of {','.join(PARTS)}"
-    )
+    add_choices(parser, "--part", "part", PARTS)
     parser.add_argument("--ports", type=int, default=16, help="devices polled at once (16)")
     parser.add_argument("--rate", type=float, default=100.0, help="polls a second of each (100)")
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, help=f"of polling at once ({SECONDS:g})"
     )
-    parser.add_argument(
-        "--contenders",
-        type=choices("contender", list(CONTENDERS)),
-        default=list(CONTENDERS),
-        help=f"of {','.join(CONTENDERS)}",
-    )
+    add_choices(parser, "--contenders", "contender", CONTENDERS)
     parser.add_argument("--quick", action="store_true", help="1 round, 100 questions, 2 seconds")
 
 
@@ -180,22 +161,17 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure the chosen parts."""
     if options.quick:
         options.rounds, options.n, options.seconds = 1, 100, 2.0
-    facts = machine_facts(PACKAGES)
-    report = Report(
-        results={
-            "page": "alicat",
-            "machine": facts,
-            "protocol": {
-                "rounds": options.rounds,
-                "questions": options.n,
-                "ports": options.ports,
-                "rate_hz": options.rate,
-                "seconds": options.seconds,
-                "core": cores.server,
-            },
-        },
-        markdown=describe(facts),
+    method = Method(
+        {
+            "rounds": options.rounds,
+            "questions": options.n,
+            "ports": options.ports,
+            "rate_hz": options.rate,
+            "seconds": options.seconds,
+            "core": cores.server,
+        }
     )
+    report = Report.begin("alicat", machine_facts(PACKAGES), method)
     parts = {"query": _measure_questions, "open": _measure_opening, "fleet": _measure_fleet}
     for part in options.part if options.port is None else ["query"]:
         parts[part](options, cores, say, report)
@@ -206,58 +182,46 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
 
 
 def _measure_questions(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
-    comparisons = []
-    for command in options.cmd:
-        for eager in options.eager:
-            arguments = ["--cmd", command, "--n", str(options.n), *_line(options)]
-            if eager == "on":
-                arguments.append("--eager")
+    def measure_round(row: tuple[str, str], name: str) -> Query:
+        command, eager = row
+        arguments = ["--cmd", command, "--n", str(options.n), *_line(options)]
+        if eager == "on":
+            arguments.append("--eager")
+        return Query(**_output("query.py", name, arguments, cores))
 
-            def measure_round(name: str, arguments: Sequence[str] = arguments) -> Query:
-                return Query(**_output("query.py", name, arguments, cores))
-
-            outcomes = alternate(
-                options.contenders,
-                options.rounds,
-                measure_round,
-                report=lambda line, label=f"{command}, eager {eager}": say(f"{label}: {line}"),  # type: ignore[misc]
-            )
-            comparisons.append(Comparison((command, eager), outcomes))
-    names = _names(comparisons)
-    _add(
-        report,
+    comparisons = compare_in_rounds(
+        {(command, eager): (command, eager) for command in options.cmd for eager in options.eager},
+        options.contenders,
+        options.rounds,
+        measure_round,
+        say,
+    )
+    report.add_part(
+        "query",
+        comparisons,
+        ["question", "eager tasks"],
+        QUERY_METRICS,
         "## A question",
         f"{options.n} questions one after another, answers decoded: `VE` (firmware), `GS` (gas), a"
         " data frame. The floor is write(2) and read(2).",
-        *metric_tables(comparisons, ["question", "eager tasks"], names, [P50, QUERY_CPU]),
-        *missing_list(comparisons, label=None),
-        "Median of the rounds in ms, as on alicatlib's page:",
-        _as_their_page(options, comparisons, names),
+        shown=[P50, QUERY_CPU],
+        label=None,
     )
-    report.charts["alicat"] = Chart(
-        "One question, eager tasks off (less is better)",
-        "µs, median",
-        [
-            metric_panel(
-                "",
-                [each for each in comparisons if each.labels[1] == options.eager[0]],
-                P50,
-                lambda each: each.labels[0],
-            )
-        ],
+    report.add(
+        "Median of the rounds in ms, as on alicatlib's page:", _as_their_page(options, comparisons)
     )
-    _keep(report, "query", comparisons, QUERY_METRICS)
+    report.charts["alicat"] = CHART.drawn(
+        [each for each in comparisons if each.labels[1] == options.eager[0]]
+    )
 
 
-def _as_their_page(
-    options: argparse.Namespace, comparisons: Sequence[Comparison[Query]], names: Sequence[str]
-) -> str:
+def _as_their_page(options: argparse.Namespace, comparisons: Sequence[Comparison[Query]]) -> str:
     header = ["library", "host / converter", "device + firmware", "baud", "cmd", "eager"]
     header += ["n", "p50", "p95", "p99", "max"]
     rows = []
     for comparison in comparisons:
         command, eager = comparison.labels
-        for name in names:
+        for name in contenders_of(comparisons):
             if not comparison.samples(name):
                 continue
             figures = [
@@ -278,78 +242,51 @@ def _line(options: argparse.Namespace) -> list[str]:
 
 
 def _measure_opening(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
-    def measure_round(name: str) -> Opening:
+    def measure_round(row: str, name: str) -> Opening:
         times = _output("opening.py", name, ["--n", "5", *_line(options)], cores)
         return Opening(spread(times).median)
 
     # The other loops add nothing to what is a matter of waiting.
     chosen = [name for name in options.contenders if name in (FLOOR, OURS, "alicatlib", "alicat")]
-    outcomes = alternate(
-        chosen, options.rounds, measure_round, report=lambda line: say(f"opening: {line}")
-    )
-    comparisons = [Comparison(("open_device",), outcomes)]
-    _add(
-        report,
+    report.add_part(
+        "open",
+        compare_in_rounds(
+            {("open_device",): "opening"}, chosen, options.rounds, measure_round, say
+        ),
+        [""],
+        [OPENING],
         "## Opening",
         "alicat identifies nothing; it is asked for a frame and for the firmware.",
-        *metric_tables(comparisons, [""], _names(comparisons), [OPENING]),
-        *missing_list(comparisons),
     )
-    _keep(report, "open", comparisons, [OPENING])
 
 
 # ---- many instruments -------------------------------------------------------------------------
 
 
 def _measure_fleet(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
-    def measure_round(name: str) -> Fleet:
+    def measure_round(row: str, name: str) -> Fleet:
         seconds = options.seconds if name == OURS else min(options.seconds, PEER_SECONDS)
         arguments = ["--ports", str(options.ports), "--rate", str(options.rate)]
         arguments += ["--seconds", str(seconds)]
         return Fleet(**_output("fleet.py", name, arguments, cores, seconds))
 
     chosen = [name for name in options.contenders if name in (OURS, "alicatlib", "alicat")]
-    outcomes = alternate(
-        chosen, options.rounds, measure_round, report=lambda line: say(f"fleet: {line}")
-    )
     label = f"{options.ports} at {options.rate:g} Hz"
-    comparisons = [Comparison((label,), outcomes)]
-    _add(
-        report,
+    report.add_part(
+        "fleet",
+        compare_in_rounds({(label,): label}, chosen, options.rounds, measure_round, say),
+        ["devices"],
+        FLEET_METRICS,
         "## Many devices",
         "Each device on a port of its own, polled by its library's recorder for"
         f" {options.seconds:g} s (the others: at most {PEER_SECONDS:g} s) by one process on one"
         " core. alicat has no recorder: a task a device sleeps until each slot. The far end judges"
         " what is late.",
-        *metric_tables(comparisons, ["devices"], _names(comparisons), FLEET_METRICS),
-        *missing_list(comparisons),
     )
-    _keep(report, "fleet", comparisons, FLEET_METRICS)
-
-
-# ---- the report -------------------------------------------------------------------------------
 
 
 def _output(
     program: str, name: str, arguments: Sequence[str], cores: Cores, seconds: float = 0.0
 ) -> Any:
     command = [sys.executable, str(PROGRAMS / program), "--contender", CONTENDERS[name], *arguments]
-    return json.loads(run(command, cores.server, timeout=seconds + GRACE))
-
-
-def _names(comparisons: Sequence[Comparison[Any]]) -> list[str]:
-    return list(dict.fromkeys(name for each in comparisons for name in each.outcomes))
-
-
-def _add(report: Report, *parts: str) -> None:
-    report.markdown = "\n\n".join([report.markdown, *parts])
-
-
-def _keep(
-    report: Report,
-    part: str,
-    comparisons: Sequence[Comparison[Any]],
-    metrics: Sequence[Metric[Any]],
-) -> None:
-    report.results[part] = [comparison.as_json(metrics) for comparison in comparisons]
-    report.failures += own_failures(comparisons)
+    return figures_of(command, cores.server, timeout=seconds + GRACE)

@@ -25,27 +25,20 @@ from benchmarks.measure.closed_loop import (
     Loaded,
     Sample,
     in_turns,
-    protocol_facts,
-    protocol_sentence,
     serving,
     settle,
+    turns_method,
 )
-from benchmarks.measure.comparison import (
-    Comparison,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Comparison, missing_list
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FLOOR, OURS
 from benchmarks.measure.cost_ratios import Cost
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.declared_page import Bars, DeclaredPage
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.memory import process_tree
 from benchmarks.measure.native import BENCHMARKS, build_native
-from benchmarks.measure.options import add_turns, choices, shorten_if_quick
+from benchmarks.measure.options import add_choices, add_turns, shorten_if_quick
 from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
 from benchmarks.measure.processes import server
 from benchmarks.measure.sanity import check_requests
 from benchmarks.web.commands import SERVERS, TWO_CORES
@@ -56,10 +49,20 @@ from benchmarks.web.workers import workers_comparison, workers_sentence
 
 SUMMARY = "Web servers of Python: ASGI, WSGI, WebSocket, HTTP/2"
 
-METRICS = [RATE, CPU_WITHOUT_FLOOR, *LATENCIES[:2]]
 COSTS = [Cost(CPU_WITHOUT_FLOOR, Sample)]
 COMPARISON_OPTIONS = ["--turns", "4", "--rows", "hello,ws64", "--servers", OURS]
-LABELS = ["row"]
+PAGE = DeclaredPage(
+    name="asgi",
+    labels=["row"],
+    metrics=[RATE, CPU_WITHOUT_FLOOR, *LATENCIES[:2]],
+    charts={
+        "asgi": Bars(
+            "Web servers of Python: CPU per request (less is better)",
+            "µs / request",
+            CPU_WITHOUT_FLOOR,
+        )
+    },
+)
 IDLE, WORKERS = "idle", "workers"
 OWN_ECHO = "penstock-protocol"
 REQUEST_BYTES = 73  # of the load's request for the hello row
@@ -72,13 +75,8 @@ PEERS = [
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    known, rows = list(SERVERS), [*ROWS, IDLE, WORKERS]
-    parser.add_argument(
-        "--servers", type=choices("server", known), default=known, help=f"of {','.join(known)}"
-    )
-    parser.add_argument(
-        "--rows", type=choices("row", rows), default=rows, help=f"of {','.join(rows)}"
-    )
+    add_choices(parser, "--servers", "server", SERVERS)
+    add_choices(parser, "--rows", "row", [*ROWS, IDLE, WORKERS])
     parser.add_argument("--connections", type=int, default=32, help="connections (32)")
     parser.add_argument("--idle", type=int, default=10_000, help="idle connections (10000)")
     # Sixteen servers and as many rows: with the turns of the other pages it would take an hour.
@@ -95,50 +93,22 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         stand = Stand(options, cores, native, (str(pair[0]), str(pair[1])), say)
         wanted = [row for name, row in ROWS.items() if name in options.rows]
         comparisons = [stand.compare(row) for row in wanted if missing_load(row) is None]
-    without = sorted({name for row in wanted if (name := missing_load(row)) is not None})
-    parts = [
-        describe(facts),
-        f"{protocol_sentence(options)} {options.connections} connections, kept alive.",
-    ]
-    contenders = list(dict.fromkeys(name for each in comparisons for name in each.outcomes))
-    results: dict[str, object] = {
-        "page": "asgi",
-        "machine": facts,
-        "protocol": protocol_facts(options, cores),
-        "connections": options.connections,
-        "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-    }
-    if comparisons:
-        parts += [*metric_tables(comparisons, LABELS, contenders, METRICS)]
-        parts += missing_list(comparisons)
-    if without:
-        parts.append(f"Rows of loads that this machine lacks are left out: {', '.join(without)}.")
-    failures = own_failures(comparisons)
+    report = PAGE.report(
+        comparisons,
+        facts,
+        turns_method(options, cores, f"{options.connections} connections, kept alive."),
+        conditions={"connections": options.connections},
+    )
+    if without := sorted({name for row in wanted if (name := missing_load(row)) is not None}):
+        report.add(f"Rows of loads that this machine lacks are left out: {', '.join(without)}.")
     if IDLE in options.rows:
         idle = idle_comparison(options, cores, native, say)
-        metrics = idle_metrics(options.idle)
-        parts += metric_tables([idle], LABELS, [FLOOR, *options.servers], metrics)
-        parts += missing_list([idle])
-        results["idle_cells"] = [idle.as_json(metrics)]
-        failures += own_failures([idle])
+        report.add_part("idle_cells", [idle], PAGE.labels, idle_metrics(options.idle))
     if WORKERS in options.rows:
         workers = workers_comparison(options, native, say)
-        parts += [workers_sentence(workers), *missing_list([workers])]
-        results["workers_cells"] = [workers.as_json([RATE])]
-        failures += own_failures([workers])
-    panel = metric_panel("", comparisons, CPU_WITHOUT_FLOOR, lambda each: each.labels[0])
-    return Report(
-        results=results,
-        markdown="\n\n".join(parts),
-        charts={
-            "asgi": Chart(
-                "Web servers of Python: CPU per request (less is better)", "µs / request", [panel]
-            )
-        }
-        if comparisons
-        else {},
-        failures=failures,
-    )
+        report.add(workers_sentence(workers), *missing_list([workers]))
+        report.keep("workers_cells", [workers], [RATE])
+    return report
 
 
 class Stand:

@@ -9,40 +9,39 @@ from __future__ import annotations
 import argparse
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import CPU, RATE, Sample
+from benchmarks.measure.closed_loop import CPU, Sample, turns_method
 from benchmarks.measure.cost_ratios import Cost
-from benchmarks.measure.echo_report import compare_cells, echo_report
 from benchmarks.measure.library_stand import (
     ECHO,
     ECHO_LIBRARIES,
     LibraryStand,
-    add_libraries,
+    add_library_cells,
+    compare_library_cells,
     library_facts,
+    library_page,
 )
 from benchmarks.measure.native import build_libraries
-from benchmarks.measure.options import add_turns, numbers, shorten_if_quick
+from benchmarks.measure.options import shorten_if_quick
 from benchmarks.measure.page import Report, Say
 
 SUMMARY = "C++ libraries: TCP echo, closed loop"
 
 SIZES = [64, 1024, 10240, 65536]
 CONNECTIONS = [32, 512]
-METRICS = [RATE, CPU]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--turns", "6"]
+PAGE = library_page("cpp_echo", "C++ TCP echo")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    add_libraries(parser, ECHO_LIBRARIES)
-    parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
-    parser.add_argument("--connections", type=numbers, default=CONNECTIONS, help="e.g. 32,512")
-    add_turns(parser)
+    add_library_cells(parser, ECHO_LIBRARIES, SIZES, CONNECTIONS)
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure every size and number of connections, the libraries in turn."""
     facts = library_facts(options.libraries)
     shorten_if_quick(options)
-    comparisons = compare_cells(LibraryStand(build_libraries(), cores), ECHO, options, say)
-    return echo_report("cpp_echo", "C++ TCP echo", facts, comparisons, METRICS, options, cores)
+    stand = LibraryStand(build_libraries(), cores)
+    comparisons = compare_library_cells(stand, ECHO, options, say)
+    return PAGE.report(comparisons, facts, turns_method(options, cores))

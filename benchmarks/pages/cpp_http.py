@@ -12,37 +12,32 @@ import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import (
     CPU_WITHOUT_FLOOR,
+    LATENCIES,
     RATE,
     Loaded,
     Sample,
-    in_turns,
-    protocol_facts,
-    protocol_sentence,
+    compare_in_turns,
     serving,
+    turns_method,
 )
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.closed_loop_page import bars_of
+from benchmarks.measure.comparison import Comparison
 from benchmarks.measure.compilers import CLANG
 from benchmarks.measure.contenders import OURS
 from benchmarks.measure.cost_ratios import Cost
-from benchmarks.measure.library_stand import uwebsockets_version
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.declared_page import DeclaredPage, in_panels
+from benchmarks.measure.library_stand import add_libraries, uwebsockets_version
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import BENCHMARKS, build_libraries
-from benchmarks.measure.options import add_turns, choices, numbers, shorten_if_quick
+from benchmarks.measure.options import add_choices, add_turns, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.peers import bun_command, bun_version
-from benchmarks.measure.plots import Chart
 
 SUMMARY = "C++ libraries: HTTP hello, keep-alive, closed loop"
 
@@ -51,29 +46,21 @@ LOADS = ["own", "wrk"]
 CONNECTIONS = [1, 32]
 HELLO = "Hello, world!"
 WRK_TURNS = 4  # wrk takes whole seconds, so it gets a part of the turns
-LABELS = ["load", "connections"]
-
-P50: Metric[Sample] = Metric(
-    "latency_p50_us",
-    "Round trip, µs, median (less is better):",
-    lambda sample: sample.latency_p50_us,
-    digits=1,
-    more_is_better=False,
-)
-METRICS = [CPU_WITHOUT_FLOOR, RATE, P50]
+P50 = replace(LATENCIES[0], heading="Round trip, µs, median (less is better):")
 COSTS = [Cost(CPU_WITHOUT_FLOOR, Sample)]
 COMPARISON_OPTIONS = ["--turns", "6", "--libraries", "penstock", "--loads", "own"]
+PAGE = DeclaredPage(
+    name="cpp_http",
+    labels=["load", "connections"],
+    metrics=[CPU_WITHOUT_FLOOR, RATE, P50],
+    charts={"cpp_http": bars_of("C++ HTTP hello", CPU_WITHOUT_FLOOR, in_panels(str))},
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    for name, singular, known in (
-        ("libraries", "library", LIBRARIES),
-        ("loads", "load", LOADS),
-    ):
-        parser.add_argument(
-            f"--{name}", type=choices(singular, known), default=known, help=f"of {','.join(known)}"
-        )
+    add_libraries(parser, LIBRARIES)
+    add_choices(parser, "--loads", "load", LOADS)
     parser.add_argument("--connections", type=numbers, default=CONNECTIONS, help="e.g. 1,32")
     add_turns(parser)
 
@@ -107,56 +94,24 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     )
     shorten_if_quick(options)
     native = build_libraries()
-    loads = [load for load in options.loads if load != "wrk" or shutil.which("wrk")]
 
-    def compare(load: str, connections: int) -> Comparison[Sample]:
-        def serve(name: str) -> AbstractContextManager[Loaded]:
-            return serving(
-                server_command(native, name),
-                lambda port: load_command(native, load, port, connections),
-                cores,
-            )
+    def serve(row: tuple[str, int], name: str) -> AbstractContextManager[Loaded]:
+        command = server_command(native, name)
+        return serving(command, lambda port: load_command(native, row[0], port, row[1]), cores)
 
+    comparisons: list[Comparison[Sample]] = []
+    lacking = []
+    for load in options.loads:
         turns = options.turns if load == "own" else max(1, options.turns // WRK_TURNS)
-        outcomes = in_turns(
+        if load == "wrk" and not shutil.which("wrk"):
+            lacking.append("Without wrk, which is not installed; scripts/setup bench installs it.")
+            continue
+        comparisons += compare_in_turns(
+            {(load, str(connections)): (load, connections) for connections in options.connections},
             options.libraries,
             argparse.Namespace(**{**vars(options), "turns": turns}),
             serve,
-            report=lambda line: say(f"{load}, {connections}: {line}"),
+            say,
         )
-        return Comparison((load, str(connections)), outcomes)
-
-    comparisons = [
-        compare(load, connections) for load in loads for connections in options.connections
-    ]
-    parts = [
-        describe(facts),
-        f"{protocol_sentence(options)} wrk: a quarter of the turns, each of at least 1 s.",
-        *(
-            f"Without {load}, which is not installed; scripts/setup bench installs it."
-            for load in options.loads
-            if load not in loads
-        ),
-        *metric_tables(comparisons, LABELS, options.libraries, METRICS),
-        *missing_list(comparisons),
-    ]
-    panel = metric_panel(
-        "", comparisons, CPU_WITHOUT_FLOOR, lambda each: f"{each.labels[0]}, {each.labels[1]}"
-    )
-    return Report(
-        results={
-            "page": "cpp_http",
-            "machine": facts,
-            "protocol": protocol_facts(options, cores),
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-        },
-        markdown="\n\n".join(parts),
-        charts={
-            "cpp_http": Chart(
-                "C++ HTTP hello: server CPU per request (less is better)",
-                "µs / request",
-                [panel],
-            )
-        },
-        failures=own_failures(comparisons),
-    )
+    load_is = ["wrk: a quarter of the turns, each of at least 1 s.", *lacking]
+    return PAGE.report(comparisons, facts, turns_method(options, cores, "\n\n".join(load_is)))

@@ -11,59 +11,65 @@ import argparse
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import CPU_WITHOUT_FLOOR, LATENCIES, Sample
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import compare_in_rounds, metric_tables
 from benchmarks.measure.contenders import FLOOR
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import Bars, DeclaredPage, crossed, in_panels
 from benchmarks.measure.echo_stand import Cell, size_name
 from benchmarks.measure.library_stand import (
     BLOCKING,
     ECHO,
     ECHO_LIBRARIES,
     LibraryStand,
-    add_libraries,
     library_facts,
 )
-from benchmarks.measure.machine import describe
 from benchmarks.measure.native import build_libraries
-from benchmarks.measure.options import numbers
 from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
 from benchmarks.measure.processes import Failed, Unavailable
-from benchmarks.measure.rounds import alternate
-from benchmarks.measure.tables import markdown_table
+from benchmarks.measure.sequential import (
+    SERVERS_IN_TURN,
+    WARM_UP,
+    add_sequential,
+    longest,
+    sequential_method,
+    wall_of,
+)
+from benchmarks.measure.syscalls import calls_table
 
 SUMMARY = "C++ libraries: sequential round trips on one connection"
 
 SIZES = [64, 1024, 65536]
 ROUND_TRIPS = [100, 1000]
-LABELS = ["message", "round trips"]
-WARM_UP = 0.05  # seconds
-WALL: Metric[Sample] = Metric(
-    "wall_us_per_round_trip",
-    "Wall clock, µs per round trip (less is better):",
-    lambda sample: sample.seconds / sample.requests * 1e6,
-    digits=1,
-    more_is_better=False,
-)
-METRICS = [WALL, CPU_WITHOUT_FLOOR, *LATENCIES]
+WALL = wall_of("round_trip", "per round trip")
 COSTS = [Cost(WALL, Sample)]
 COMPARISON_OPTIONS = ["--no-syscalls"]
+PAGE = DeclaredPage(
+    name="cpp_sequential",
+    labels=["message", "round trips"],
+    metrics=[WALL, CPU_WITHOUT_FLOOR, *LATENCIES],
+    shown=[WALL, CPU_WITHOUT_FLOOR],
+    charts={
+        "cpp_sequential": Bars(
+            "C++ TCP echo, one connection (less is better)",
+            "µs / round trip",
+            WALL,
+            in_panels(crossed),
+        )
+    },
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    add_libraries(parser, [*ECHO_LIBRARIES, BLOCKING])
-    parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
-    parser.add_argument("--round-trips", type=numbers, default=ROUND_TRIPS, help="e.g. 100,1000")
-    parser.add_argument("--rounds", type=int, default=9, help="rounds of each (9)")
-    parser.add_argument("--quick", action="store_true", help="2 rounds")
+    add_sequential(
+        parser,
+        [*ECHO_LIBRARIES, BLOCKING],
+        SIZES,
+        ROUND_TRIPS,
+        counted="round-trips",
+        rounds=9,
+        quick="2 rounds",
+    )
     parser.add_argument(
         "--syscalls",
         action=argparse.BooleanOptionalAction,
@@ -79,67 +85,33 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         options.rounds = min(options.rounds, 2)
     stand = LibraryStand(build_libraries(), cores)
     contenders = [FLOOR, *options.libraries]
-    comparisons = [
-        _compare(stand, size, round_trips, contenders, options, say)
-        for size in options.sizes
-        for round_trips in options.round_trips
-    ]
-    syscalls = _syscalls(stand, contenders, options, say) if options.syscalls else []
-    longest = [each for each in comparisons if each.labels[1] == str(max(options.round_trips))]
-    parts = [
-        describe(facts),
-        f"Median of {options.rounds} rounds with the lowest and highest round; servers in turn,"
-        " server and client on one core each, each reply compared before the next message.",
-        *metric_tables(comparisons, LABELS, contenders, [WALL, CPU_WITHOUT_FLOOR]),
-        *metric_tables(longest, LABELS, contenders, LATENCIES),
-    ]
-    if syscalls:
-        parts += ["System calls per round trip, from a separate pass under strace:"]
-        parts += [_syscall_table(options.sizes, syscalls, contenders)]
-    panel = metric_panel("", comparisons, WALL, lambda each: " x ".join(each.labels))
-    return Report(
-        results={
-            "page": "cpp_sequential",
-            "machine": facts,
-            "protocol": {
-                "rounds": options.rounds,
-                "server_core": cores.server,
-                "client_core": cores.client,
-            },
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-            "syscalls_per_round_trip": syscalls,
-        },
-        markdown="\n\n".join([*parts, *missing_list(comparisons)]),
-        charts={
-            "cpp_sequential": Chart(
-                "C++ TCP echo, one connection (less is better)", "µs / round trip", [panel]
-            )
-        },
-        failures=own_failures(comparisons),
-    )
 
+    def measure_round(row: tuple[int, int], name: str) -> Sample:
+        size, round_trips = row
+        with stand.serving(name, Cell(ECHO, size, 1)) as loaded:
+            return loaded.load("--requests", round_trips, warmup=WARM_UP)
 
-def _compare(
-    stand: LibraryStand,
-    size: int,
-    round_trips: int,
-    contenders: list[str],
-    options: argparse.Namespace,
-    say: Say,
-) -> Comparison[Sample]:
-    cell = Cell(ECHO, size, 1)
-    outcomes = alternate(
+    comparisons = compare_in_rounds(
+        {
+            (size_name(size), str(round_trips)): (size, round_trips)
+            for size in options.sizes
+            for round_trips in options.round_trips
+        },
         contenders,
         options.rounds,
-        lambda name: _round(stand, cell, name, round_trips),
-        report=lambda line: say(f"{size_name(size)} x {round_trips}: {line}"),
+        measure_round,
+        say,
     )
-    return Comparison((size_name(size), str(round_trips)), outcomes)
-
-
-def _round(stand: LibraryStand, cell: Cell, name: str, round_trips: int) -> Sample:
-    with stand.serving(name, cell) as loaded:
-        return loaded.load("--requests", round_trips, warmup=WARM_UP)
+    syscalls = _syscalls(stand, contenders, options, say) if options.syscalls else []
+    further = metric_tables(longest(comparisons), PAGE.labels, contenders, LATENCIES)
+    if syscalls:
+        further += ["System calls per round trip, from a separate pass under strace:"]
+        rows = [[size_name(size)] for size in options.sizes]
+        further += [calls_table(["message"], rows, syscalls, contenders)]
+    method = sequential_method(options, cores, SERVERS_IN_TURN)
+    report = PAGE.report(comparisons, facts, method, further=further)
+    report.results["syscalls_per_round_trip"] = syscalls
+    return report
 
 
 def _syscalls(
@@ -157,11 +129,3 @@ def _syscalls(
                 counts[-1][name] = count
                 say(f"{size_name(size)}: {name}: {count:.2f} system calls per round trip")
     return counts
-
-
-def _syscall_table(sizes: list[int], counts: list[dict[str, float]], contenders: list[str]) -> str:
-    rows = [
-        [size_name(size), *(f"{row[name]:.2f}" if name in row else "n/a" for name in contenders)]
-        for size, row in zip(sizes, counts, strict=True)
-    ]
-    return markdown_table(["message", *contenders], rows, labels=1)

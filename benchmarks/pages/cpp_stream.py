@@ -17,20 +17,13 @@ from benchmarks.measure.closed_loop import (
     RATE,
     Loaded,
     Sample,
-    in_turns,
-    protocol_facts,
-    protocol_sentence,
+    compare_in_turns,
+    turns_method,
 )
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Metric
 from benchmarks.measure.contenders import FLOOR
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import Bars, DeclaredPage
 from benchmarks.measure.echo_stand import Cell, size_name
 from benchmarks.measure.library_stand import (
     BLOCKING,
@@ -40,25 +33,29 @@ from benchmarks.measure.library_stand import (
     add_libraries,
     library_facts,
 )
-from benchmarks.measure.machine import describe
 from benchmarks.measure.native import build_libraries
 from benchmarks.measure.options import add_turns, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
 from benchmarks.measure.processes import server
 from benchmarks.measure.sanity import check_clocks
 
 SUMMARY = "C++ libraries: one-way throughput"
 
 SIZES = [64, 1024, 4096, 65536]
-LABELS = ["message"]
 LEAST_SECONDS = 0.1e-6  # a system call alone takes more
 MESSAGES: Metric[Sample] = Metric(
     RATE.key, "Thousand messages per second (more is better):", RATE.value, digits=1, scale=1e3
 )
-METRICS = [MESSAGES, CPU_WITHOUT_FLOOR]
 COSTS = [Cost(CPU_WITHOUT_FLOOR, Sample)]
 COMPARISON_OPTIONS = ["--turns", "6"]
+PAGE = DeclaredPage(
+    name="cpp_stream",
+    labels=["message"],
+    metrics=[MESSAGES, CPU_WITHOUT_FLOOR],
+    charts={
+        "cpp_stream": Bars("C++ one-way TCP (more is better)", "thousand messages / s", MESSAGES)
+    },
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -73,54 +70,21 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     facts = library_facts(options.libraries)
     shorten_if_quick(options)
     stand = LibraryStand(build_libraries(), cores, load="stream_sink")
-    contenders = [FLOOR, *options.libraries]
-    comparisons = [_compare(stand, size, contenders, options, say) for size in options.sizes]
-    parts = [
-        describe(facts),
-        protocol_sentence(options),
-        *metric_tables(comparisons, LABELS, contenders, METRICS),
-        *missing_list(comparisons),
-    ]
-    panel = metric_panel("", comparisons, MESSAGES, lambda each: each.labels[0])
-    return Report(
-        results={
-            "page": "cpp_stream",
-            "machine": facts,
-            "protocol": protocol_facts(options, cores),
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-        },
-        markdown="\n\n".join(parts),
-        charts={
-            "cpp_stream": Chart(
-                "C++ one-way TCP (more is better)", "thousand messages / s", [panel]
-            )
-        },
-        failures=own_failures(comparisons),
-    )
 
+    @contextmanager
+    def serve(size: int, name: str) -> Iterator[Loaded]:
+        cell = Cell(SOURCE, size, 1)
+        with server(stand.source_command(name, cell), cores.server) as running:
+            yield Loaded(running, stand.load_command(cell, running.ready_line), cores, _check)
 
-def _compare(
-    stand: LibraryStand,
-    size: int,
-    contenders: list[str],
-    options: argparse.Namespace,
-    say: Say,
-) -> Comparison[Sample]:
-    cell = Cell(SOURCE, size, 1)
-    outcomes = in_turns(
-        contenders,
+    comparisons = compare_in_turns(
+        {(size_name(size),): size for size in options.sizes},
+        [FLOOR, *options.libraries],
         options,
-        lambda name: _serving(stand, cell, name),
-        report=lambda line: say(f"{size_name(size)}: {line}"),
+        serve,
+        say,
     )
-    return Comparison((size_name(size),), outcomes)
-
-
-@contextmanager
-def _serving(stand: LibraryStand, cell: Cell, name: str) -> Iterator[Loaded]:
-    with server(stand.source_command(name, cell), stand.cores.server) as running:
-        load = stand.load_command(cell, running.ready_line)
-        yield Loaded(running, load, stand.cores, _check)
+    return PAGE.report(comparisons, facts, turns_method(options, cores))
 
 
 def _check(*, requests: int, **clocks: Any) -> None:

@@ -8,31 +8,18 @@ through a queue behind a lock, no cancellation, errors or scopes.
 from __future__ import annotations
 
 import argparse
-import json
-import time
 from dataclasses import dataclass
 
+from benchmarks.measure import self_timed
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Metric, compare_in_rounds
 from benchmarks.measure.contenders import OURS
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import Bars, DeclaredPage
 from benchmarks.measure.library_stand import library_facts
-from benchmarks.measure.machine import describe
 from benchmarks.measure.native import build_libraries
 from benchmarks.measure.options import add_rounds, shorten_if_quick
 from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
-from benchmarks.measure.processes import run
-from benchmarks.measure.rounds import alternate
-from benchmarks.measure.sanity import check_clocks
-from benchmarks.measure.self_timed import GRACE, one_core_facts
 
 SUMMARY = "C++ libraries: what tasks, channels, mutexes and timers cost"
 
@@ -43,17 +30,13 @@ WHAT = {
     "mutex": "hand a mutex over",
     "timer": "set and cancel a time-out",
 }
-LABELS = ["what"]
 LEAST_SECONDS = 1e-9  # a few instructions
 
 
 @dataclass(frozen=True)
-class Sample:
+class Sample(self_timed.Sample):
     """One round of one library."""
 
-    operations: int
-    seconds: float
-    cpu_seconds: float
     allocations: int
 
     def __str__(self) -> str:
@@ -63,7 +46,7 @@ class Sample:
 CPU: Metric[Sample] = Metric(
     "cpu_ns_per_operation",
     "CPU, ns each (less is better):",
-    lambda sample: sample.cpu_seconds / sample.operations * 1e9,
+    lambda sample: sample.cpu * 1e9,
     digits=1,
     more_is_better=False,
 )
@@ -74,9 +57,14 @@ ALLOCATIONS: Metric[Sample] = Metric(
     digits=3,
     more_is_better=False,
 )
-METRICS = [CPU, ALLOCATIONS]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS: list[str] = []
+PAGE = DeclaredPage(
+    name="cpp_tasks",
+    labels=["what"],
+    metrics=[CPU, ALLOCATIONS],
+    charts={"cpp_tasks": Bars("C++ tasks (less is better)", "ns each", CPU)},
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -92,47 +80,16 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
 
     def measure_round(what: str, name: str) -> Sample:
         command = [str(programs / f"tasks_{name}"), "--what", what]
-        command += ["--seconds", str(options.seconds), "--warmup", str(options.warmup)]
-        before = time.monotonic()
-        output = run(command, cores.server, timeout=options.seconds + GRACE)
-        outside = time.monotonic() - before
-        sample = Sample(**json.loads(output))
-        check_clocks(
-            operations=sample.operations,
-            seconds=sample.seconds,
-            asked_seconds=options.seconds,
-            outside_seconds=outside,
-            cpu=sample.cpu_seconds,
-            least_seconds=LEAST_SECONDS,
+        return self_timed.self_timed_round(
+            Sample, command, cores, options, least_seconds=LEAST_SECONDS
         )
-        return sample
 
-    def compare(what: str) -> Comparison[Sample]:
-        outcomes = alternate(
-            CONTENDERS,
-            options.rounds,
-            lambda name: measure_round(what, name),
-            report=lambda line: say(f"{WHAT[what]}: {line}"),
-        )
-        return Comparison((WHAT[what],), outcomes)
-
-    comparisons = [compare(what) for what in WHAT]
-    parts = [
-        describe(facts),
-        f"Median of {options.rounds} rounds of {options.seconds:g} s with the lowest and highest"
-        " round, programs in turn, on one core.",
-        *metric_tables(comparisons, LABELS, CONTENDERS, METRICS),
-        *missing_list(comparisons),
-    ]
-    panel = metric_panel("", comparisons, CPU, lambda each: each.labels[0])
-    return Report(
-        results={
-            "page": "cpp_tasks",
-            "machine": facts,
-            "protocol": one_core_facts(options, cores),
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-        },
-        markdown="\n\n".join(parts),
-        charts={"cpp_tasks": Chart("C++ tasks (less is better)", "ns each", [panel])},
-        failures=own_failures(comparisons),
+    comparisons = compare_in_rounds(
+        {(text,): what for what, text in WHAT.items()},
+        CONTENDERS,
+        options.rounds,
+        measure_round,
+        say,
     )
+    how = "programs in turn, on one core."
+    return PAGE.report(comparisons, facts, self_timed.one_core_method(options, cores, how))

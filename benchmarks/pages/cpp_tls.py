@@ -14,14 +14,18 @@ from pathlib import Path
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.certificate import make_certificate
-from benchmarks.measure.closed_loop import CPU, RATE, Sample
+from benchmarks.measure.closed_loop import CPU, Sample, turns_method
 from benchmarks.measure.contenders import FLOOR, OURS
 from benchmarks.measure.cost_ratios import Cost
-from benchmarks.measure.echo_report import compare_cells, echo_report
 from benchmarks.measure.echo_stand import EchoStand
-from benchmarks.measure.library_stand import add_libraries, library_facts
+from benchmarks.measure.library_stand import (
+    add_library_cells,
+    compare_library_cells,
+    library_facts,
+    library_page,
+)
 from benchmarks.measure.native import BuildFailed, build_libraries
-from benchmarks.measure.options import add_turns, numbers, shorten_if_quick
+from benchmarks.measure.options import shorten_if_quick
 from benchmarks.measure.page import Report, Say
 
 SUMMARY = "C++ libraries: TLS echo, closed loop"
@@ -29,9 +33,9 @@ SUMMARY = "C++ libraries: TLS echo, closed loop"
 LIBRARIES = [OURS, "asio", "asio_newest"]
 SIZES = [1024, 16384]
 CONNECTIONS = [32]
-METRICS = [RATE, CPU]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--turns", "6"]
+PAGE = library_page("cpp_tls", "C++ TLS echo")
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,7 @@ class TlsLibraryStand(EchoStand):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    add_libraries(parser, LIBRARIES)
-    parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
-    parser.add_argument("--connections", type=numbers, default=CONNECTIONS, help="e.g. 32,512")
-    add_turns(parser)
+    add_library_cells(parser, LIBRARIES, SIZES, CONNECTIONS)
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
@@ -67,5 +68,5 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         stand = TlsLibraryStand(
             native, cores, load="tls_echo_client", certificate=certificate, key=key
         )
-        comparisons = compare_cells(stand, "", options, say)
-    return echo_report("cpp_tls", "C++ TLS echo", facts, comparisons, METRICS, options, cores)
+        comparisons = compare_library_cells(stand, "", options, say)
+    return PAGE.report(comparisons, facts, turns_method(options, cores))

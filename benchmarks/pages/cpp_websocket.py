@@ -13,30 +13,24 @@ import argparse
 import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import (
     CPU,
+    LATENCIES,
     RATE,
     Loaded,
     Sample,
-    in_turns,
-    protocol_facts,
-    protocol_sentence,
+    compare_in_turns,
     serving,
+    turns_method,
 )
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Metric, compare_in_rounds, metric_tables
 from benchmarks.measure.compilers import CLANG
 from benchmarks.measure.contenders import FLOOR, OURS
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import CELLS, Bars, DeclaredPage, in_panels
 from benchmarks.measure.echo_stand import masked_frame_size, size_name
 from benchmarks.measure.library_stand import (
     ECHO,
@@ -44,15 +38,13 @@ from benchmarks.measure.library_stand import (
     drogon_version,
     uwebsockets_version,
 )
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.memory import descriptors, resident_bytes
 from benchmarks.measure.native import build_libraries
 from benchmarks.measure.options import add_turns, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.peers import bun_command, bun_version
-from benchmarks.measure.plots import Chart
 from benchmarks.measure.processes import Unavailable, server
-from benchmarks.measure.rounds import alternate
 
 SUMMARY = "C++ libraries: WebSocket echo, closed loop"
 
@@ -62,19 +54,22 @@ CONNECTIONS = 32
 DEFLATE = "deflate"
 DEFLATE_SIZE = 1024
 OTHER_DESCRIPTORS = 200  # of a process besides its connections
-LABELS = ["message", "connections"]
-
-P50: Metric[Sample] = Metric(
-    "latency_p50_us",
-    "Round trip, µs, median (less is better):",
-    lambda sample: sample.latency_p50_us,
-    digits=1,
-    more_is_better=False,
-    beside_floor=True,
-)
-METRICS = [CPU, RATE, P50]
+P50 = replace(LATENCIES[0], heading="Round trip, µs, median (less is better):", beside_floor=True)
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--turns", "6", "--libraries", "penstock", "--idle", "0"]
+PAGE = DeclaredPage(
+    name="cpp_websocket",
+    labels=["message", "connections"],
+    metrics=[CPU, RATE, P50],
+    charts={
+        "cpp_websocket": Bars(
+            "C++ WebSocket echo: server CPU per message (less is better)",
+            "µs / message",
+            CPU,
+            in_panels(str),
+        )
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -185,62 +180,41 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     shorten_if_quick(options)
     stand = Stand(str(build_libraries()), cores)
 
-    def compare(size: int, connections: int, *style: str) -> Comparison[Sample]:
-        what = f"{size_name(size)}{' ' + DEFLATE if style else ''}"
+    def serve(row: tuple[int, int, tuple[str, ...]], name: str) -> AbstractContextManager[Loaded]:
+        size, connections, style = row
+        return stand.serving(name, size, connections, *style)
 
-        def serve(name: str) -> AbstractContextManager[Loaded]:
-            return stand.serving(name, size, connections, *style)
-
-        contenders = options.libraries if style else [FLOOR, *options.libraries]
-        outcomes = in_turns(
-            contenders, options, serve, lambda line: say(f"{what}, {connections}: {line}")
-        )
-        return Comparison((what, str(connections)), outcomes)
-
-    comparisons = [compare(size, CONNECTIONS) for size in options.sizes]
-    comparisons.append(compare(options.sizes[0], 1))
-    compressed = [compare(DEFLATE_SIZE, CONNECTIONS, DEFLATE)]
-    contenders = [FLOOR, *options.libraries]
-    parts = [
-        describe(facts),
-        protocol_sentence(options),
-        *metric_tables(comparisons, LABELS, contenders, METRICS),
-        *missing_list(comparisons),
+    cells = [*((size, CONNECTIONS) for size in options.sizes), (options.sizes[0], 1)]
+    comparisons = compare_in_turns(
+        {(size_name(size), str(count)): (size, count, ()) for size, count in cells},
+        [FLOOR, *options.libraries],
+        options,
+        serve,
+        say,
+    )
+    packed = (f"{size_name(DEFLATE_SIZE)} {DEFLATE}", str(CONNECTIONS))
+    compressed = compare_in_turns(
+        {packed: (DEFLATE_SIZE, CONNECTIONS, (DEFLATE,))},
+        options.libraries,
+        options,
+        serve,
+        say,
+    )
+    report = PAGE.report(comparisons, facts, turns_method(options, cores))
+    report.add(
         "With permessage-deflate, texts in JSON:",
-        *metric_tables(compressed, LABELS, options.libraries, [CPU, RATE]),
-    ]
-    cells = [comparison.as_json(METRICS) for comparison in comparisons]
-    cells += [comparison.as_json([CPU, RATE]) for comparison in compressed]
-    failures = own_failures([*comparisons, *compressed])
+        *metric_tables(compressed, PAGE.labels, options.libraries, [CPU, RATE]),
+    )
+    report.keep(CELLS, compressed, [CPU, RATE])
     if options.idle > 0:
         with descriptors(options.idle + OTHER_DESCRIPTORS):
-            memory = Comparison(
-                (f"{options.idle} connections",),
-                alternate(
-                    options.libraries,
-                    2,
-                    lambda name: stand.memory(name, options.idle),
-                    report=say,
-                ),
+            memory = compare_in_rounds(
+                {(f"{options.idle} connections",): options.idle},
+                options.libraries,
+                2,
+                lambda count, name: stand.memory(name, count),
+                say,
             )
-        parts += metric_tables([memory], [ECHO], options.libraries, [MEMORY])
-        cells.append(memory.as_json([MEMORY]))
-        failures += own_failures([memory])
-    panel = metric_panel("", comparisons, CPU, lambda each: f"{each.labels[0]}, {each.labels[1]}")
-    return Report(
-        results={
-            "page": "cpp_websocket",
-            "machine": facts,
-            "protocol": protocol_facts(options, cores),
-            "cells": cells,
-        },
-        markdown="\n\n".join(parts),
-        charts={
-            "cpp_websocket": Chart(
-                "C++ WebSocket echo: server CPU per message (less is better)",
-                "µs / message",
-                [panel],
-            )
-        },
-        failures=failures,
-    )
+        report.add(*metric_tables(memory, [ECHO], options.libraries, [MEMORY]))
+        report.keep(CELLS, memory, [MEMORY])
+    return report

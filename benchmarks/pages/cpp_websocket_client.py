@@ -21,44 +21,28 @@ from benchmarks.measure.closed_loop import (
     sample_of,
     settle,
 )
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Comparison, Metric, compare_in_rounds, metric_tables
 from benchmarks.measure.contenders import FLOOR, OURS
 from benchmarks.measure.cost_ratios import Cost
-from benchmarks.measure.echo_stand import size_name
-from benchmarks.measure.library_stand import add_libraries
-from benchmarks.measure.machine import describe
+from benchmarks.measure.declared_page import Bars, DeclaredPage, in_panels
 from benchmarks.measure.native import build_libraries
-from benchmarks.measure.options import numbers
 from benchmarks.measure.page import Report, Say
 from benchmarks.measure.peers import bun_command
-from benchmarks.measure.plots import Chart
 from benchmarks.measure.processes import server
-from benchmarks.measure.rounds import alternate
 from benchmarks.measure.sanity import check_requests
+from benchmarks.measure.sequential import (
+    WALL_OF_MESSAGE,
+    WARM_UP,
+    add_sequential,
+    longest,
+    sequential_method,
+)
 from benchmarks.pages.cpp_websocket import LIBRARIES, Stand, websocket_facts
-from benchmarks.pages.cpp_websocket_sequential import WARM_UP, cells_of
+from benchmarks.pages.cpp_websocket_sequential import MESSAGES, SIZES, Cell, cells_of
 
 SUMMARY = "C++ libraries: WebSocket clients, one message after the other"
 
 SERVERS = ["bun", OURS]
-SIZES = [64, 1024, 4096, 65536]
-MESSAGES = [10, 100, 1000]
-LABELS = ["server", "message", "messages"]
-
-WALL: Metric[Sample] = Metric(
-    "wall_us_per_message",
-    "Wall clock, µs for a message and its reply (less is better):",
-    lambda sample: sample.seconds / sample.requests * 1e6,
-    digits=1,
-    more_is_better=False,
-)
 CPU: Metric[Sample] = Metric(
     "client_cpu_us_per_message",
     "CPU of the client, µs for a message and its reply (less is better):",
@@ -66,18 +50,29 @@ CPU: Metric[Sample] = Metric(
     digits=2,
     more_is_better=False,
 )
-METRICS = [WALL, CPU, *LATENCIES]
-COSTS = [Cost(WALL, Sample)]
+COSTS = [Cost(WALL_OF_MESSAGE, Sample)]
 COMPARISON_OPTIONS = ["--libraries", "penstock"]
+_BARS = in_panels(lambda each: f"{each.labels[0]}: {each.labels[1]}")
+PAGE = DeclaredPage(
+    name="cpp_websocket_client",
+    labels=["server", "message", "messages"],
+    metrics=[WALL_OF_MESSAGE, CPU, *LATENCIES],
+    shown=[WALL_OF_MESSAGE, CPU],
+    charts={
+        "cpp_websocket_client": Bars(
+            "C++ WebSocket clients, one connection (less is better)",
+            "µs / message",
+            WALL_OF_MESSAGE,
+            lambda comparisons, metric: _BARS(longest(comparisons), metric),
+        )
+    },
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    add_libraries(parser, LIBRARIES)
-    parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
-    parser.add_argument("--messages", type=numbers, default=MESSAGES, help="e.g. 10,100,1000")
-    parser.add_argument("--rounds", type=int, default=7, help="rounds of each (7)")
-    parser.add_argument("--quick", action="store_true", help="one round of 10 messages")
+    quick = "one round of 10 messages"
+    add_sequential(parser, LIBRARIES, SIZES, MESSAGES, rounds=7, quick=quick)
 
 
 @dataclass(frozen=True)
@@ -132,51 +127,27 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     clients = Clients(stand)
     contenders = [FLOOR, *options.libraries]
 
-    def compare(server_name: str, size: int, count: int, *, text: bool) -> Comparison[Sample]:
-        what = f"{size_name(size)}{', text' if text else ''}"
-        with server(stand.command(server_name), cores.server) as running:
-            port = running.ready_line
-            settle(clients.command(FLOOR, port, size, text=text), cores)
-            outcomes = alternate(
-                contenders,
-                options.rounds,
-                lambda name: clients.measure(name, port, size, count, text=text),
-                report=lambda line: say(f"{server_name}: {what} x {count}: {line}"),
-            )
-        return Comparison((server_name, what, str(count)), outcomes)
+    def measure_round(row: tuple[str, Cell], name: str) -> Sample:
+        port, (size, count, text) = row
+        return clients.measure(name, port, size, count, text=text)
 
-    comparisons = [
-        compare(server_name, size, count, text=text)
-        for server_name in SERVERS
-        for size, count, text in cells_of(options.sizes, options.messages)
-    ]
-    longest = [each for each in comparisons if each.labels[2] == str(max(options.messages))]
-    panel = metric_panel("", longest, WALL, lambda each: f"{each.labels[0]}: {each.labels[1]}")
-    return Report(
-        results={
-            "page": "cpp_websocket_client",
-            "machine": facts,
-            "protocol": {
-                "rounds": options.rounds,
-                "server_core": cores.server,
-                "client_core": cores.client,
-            },
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-        },
-        markdown="\n\n".join(
-            [
-                describe(facts),
-                f"Median of {options.rounds} rounds with the lowest and highest round; clients in"
-                " turn with one server, server and client on one core each.",
-                *metric_tables(comparisons, LABELS, contenders, [WALL, CPU]),
-                *metric_tables(longest, LABELS, contenders, LATENCIES),
-                *missing_list(comparisons),
-            ]
-        ),
-        charts={
-            "cpp_websocket_client": Chart(
-                "C++ WebSocket clients, one connection (less is better)", "µs / message", [panel]
-            )
-        },
-        failures=own_failures(comparisons),
+    comparisons: list[Comparison[Sample]] = []
+    for server_name in SERVERS:
+        for labels, cell in cells_of(options.sizes, options.messages).items():
+            with server(stand.command(server_name), cores.server) as running:
+                port, (size, _, text) = running.ready_line, cell
+                settle(clients.command(FLOOR, port, size, text=text), cores)
+                comparisons += compare_in_rounds(
+                    {(server_name, *labels): (port, cell)},
+                    contenders,
+                    options.rounds,
+                    measure_round,
+                    say,
+                )
+    how = "clients in turn with one server, server and client on one core each."
+    return PAGE.report(
+        comparisons,
+        facts,
+        sequential_method(options, cores, how),
+        further=metric_tables(longest(comparisons), PAGE.labels, contenders, LATENCIES),
     )

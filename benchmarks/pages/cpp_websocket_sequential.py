@@ -13,24 +13,21 @@ from collections.abc import Sequence
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import CPU_WITHOUT_FLOOR, LATENCIES, Sample
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import compare_in_rounds, metric_tables
 from benchmarks.measure.contenders import FLOOR
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import Bars, DeclaredPage, crossed, in_panels
 from benchmarks.measure.echo_stand import size_name
-from benchmarks.measure.library_stand import add_libraries
-from benchmarks.measure.machine import describe
 from benchmarks.measure.native import build_libraries
-from benchmarks.measure.options import numbers
 from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
-from benchmarks.measure.rounds import alternate
+from benchmarks.measure.sequential import (
+    SERVERS_IN_TURN,
+    WALL_OF_MESSAGE,
+    WARM_UP,
+    add_sequential,
+    longest,
+    sequential_method,
+)
 from benchmarks.pages.cpp_websocket import LIBRARIES, Stand, websocket_facts
 
 SUMMARY = "C++ libraries: sequential WebSocket messages on one connection"
@@ -38,39 +35,40 @@ SUMMARY = "C++ libraries: sequential WebSocket messages on one connection"
 SIZES = [64, 1024, 4096, 65536]
 TEXT_SIZES = [64]
 MESSAGES = [10, 100, 1000]
-LABELS = ["message", "messages"]
-WARM_UP = 0.05  # seconds
-
-WALL: Metric[Sample] = Metric(
-    "wall_us_per_message",
-    "Wall clock, µs for a message and its reply (less is better):",
-    lambda sample: sample.seconds / sample.requests * 1e6,
-    digits=1,
-    more_is_better=False,
-)
-METRICS = [WALL, CPU_WITHOUT_FLOOR, *LATENCIES]
-COSTS = [Cost(WALL, Sample)]
+COSTS = [Cost(WALL_OF_MESSAGE, Sample)]
 COMPARISON_OPTIONS = ["--libraries", "penstock"]
+Cell = tuple[int, int, bool]
+"""Size, number of messages, and whether they are texts."""
+PAGE = DeclaredPage(
+    name="cpp_websocket_sequential",
+    labels=["message", "messages"],
+    metrics=[WALL_OF_MESSAGE, CPU_WITHOUT_FLOOR, *LATENCIES],
+    shown=[WALL_OF_MESSAGE, CPU_WITHOUT_FLOOR],
+    charts={
+        "cpp_websocket_sequential": Bars(
+            "C++ WebSocket echo, one connection (less is better)",
+            "µs / message",
+            WALL_OF_MESSAGE,
+            in_panels(crossed),
+        )
+    },
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    add_libraries(parser, LIBRARIES)
-    parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
-    parser.add_argument("--messages", type=numbers, default=MESSAGES, help="e.g. 10,100,1000")
-    parser.add_argument("--rounds", type=int, default=7, help="rounds of each (7)")
-    parser.add_argument("--quick", action="store_true", help="2 rounds")
+    add_sequential(parser, LIBRARIES, SIZES, MESSAGES, rounds=7, quick="2 rounds")
 
 
-def cells_of(sizes: Sequence[int], messages: Sequence[int]) -> list[tuple[int, int, bool]]:
-    """Size, number of messages, and whether they are texts: binary messages, then texts."""
-    return [
-        (size, count, text)
+def cells_of(sizes: Sequence[int], messages: Sequence[int]) -> dict[tuple[str, ...], Cell]:
+    """The cells by their labels: binary messages, then texts."""
+    return {
+        (f"{size_name(size)}{', text' if text else ''}", str(count)): (size, count, text)
         for text in (False, True)
         for size in sizes
         if not text or size in TEXT_SIZES
         for count in messages
-    ]
+    }
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
@@ -81,52 +79,16 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     stand = Stand(str(build_libraries()), cores)
     contenders = [FLOOR, *options.libraries]
 
-    def measure_round(name: str, size: int, messages: int, *, text: bool) -> Sample:
+    def measure_round(cell: Cell, name: str) -> Sample:
+        size, messages, text = cell
         with stand.serving(name, size, 1, text=text) as loaded:
             return loaded.load("--requests", messages, warmup=WARM_UP)
 
-    def compare(size: int, messages: int, *, text: bool) -> Comparison[Sample]:
-        what = f"{size_name(size)}{', text' if text else ''}"
-        outcomes = alternate(
-            contenders,
-            options.rounds,
-            lambda name: measure_round(name, size, messages, text=text),
-            report=lambda line: say(f"{what} x {messages}: {line}"),
-        )
-        return Comparison((what, str(messages)), outcomes)
-
-    comparisons = [
-        compare(size, messages, text=text)
-        for size, messages, text in cells_of(options.sizes, options.messages)
-    ]
-    longest = [each for each in comparisons if each.labels[1] == str(max(options.messages))]
-    panel = metric_panel("", comparisons, WALL, lambda each: " x ".join(each.labels))
-    return Report(
-        results={
-            "page": "cpp_websocket_sequential",
-            "machine": facts,
-            "protocol": {
-                "rounds": options.rounds,
-                "server_core": cores.server,
-                "client_core": cores.client,
-            },
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-        },
-        markdown="\n\n".join(
-            [
-                describe(facts),
-                f"Median of {options.rounds} rounds with the lowest and highest round; servers in"
-                " turn, server and client on one core each, each reply compared before the next"
-                " message.",
-                *metric_tables(comparisons, LABELS, contenders, [WALL, CPU_WITHOUT_FLOOR]),
-                *metric_tables(longest, LABELS, contenders, LATENCIES),
-                *missing_list(comparisons),
-            ]
-        ),
-        charts={
-            "cpp_websocket_sequential": Chart(
-                "C++ WebSocket echo, one connection (less is better)", "µs / message", [panel]
-            )
-        },
-        failures=own_failures(comparisons),
+    cells = cells_of(options.sizes, options.messages)
+    comparisons = compare_in_rounds(cells, contenders, options.rounds, measure_round, say)
+    return PAGE.report(
+        comparisons,
+        facts,
+        sequential_method(options, cores, SERVERS_IN_TURN),
+        further=metric_tables(longest(comparisons), PAGE.labels, contenders, LATENCIES),
     )

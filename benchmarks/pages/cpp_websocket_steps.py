@@ -11,25 +11,22 @@ import argparse
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.closed_loop import CPU_WITHOUT_FLOOR, Loaded, Sample, run_load
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import compare_in_rounds
 from benchmarks.measure.contenders import FLOOR, OURS
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import Bars, DeclaredPage, crossed, in_panels
 from benchmarks.measure.echo_stand import masked_frame_size, size_name
-from benchmarks.measure.library_stand import add_libraries, library_facts
-from benchmarks.measure.machine import describe
+from benchmarks.measure.library_stand import library_facts
 from benchmarks.measure.native import build_libraries
-from benchmarks.measure.options import numbers
 from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
 from benchmarks.measure.processes import Unavailable, server
-from benchmarks.measure.rounds import alternate
+from benchmarks.measure.sequential import (
+    SERVERS_IN_TURN,
+    WALL_OF_MESSAGE,
+    WARM_UP,
+    add_sequential,
+    sequential_method,
+)
 
 SUMMARY = "C++: a WebSocket server made faster step by step"
 
@@ -37,30 +34,29 @@ ORIGINAL = "original"
 STEPS = [ORIGINAL, "no_delay", "one_write", "buffers", "words"]
 SIZES = [64, 1024, 4096, 65536]
 MESSAGES = [10, 100, 1000]
-LABELS = ["message", "messages"]
-WARM_UP = 0.05  # seconds
 SETTLING_REQUESTS = 10
 MOST_WITH_NAGLE = 100  # messages of the server that waits 44 ms for each
-
-WALL: Metric[Sample] = Metric(
-    "wall_us_per_message",
-    "Wall clock, µs for a message and its reply (less is better):",
-    lambda sample: sample.seconds / sample.requests * 1e6,
-    digits=1,
-    more_is_better=False,
-)
-METRICS = [WALL, CPU_WITHOUT_FLOOR]
-COSTS = [Cost(WALL, Sample)]
+COSTS = [Cost(WALL_OF_MESSAGE, Sample)]
 COMPARISON_OPTIONS = ["--libraries", "penstock"]
+PAGE = DeclaredPage(
+    name="cpp_websocket_steps",
+    labels=["message", "messages"],
+    metrics=[WALL_OF_MESSAGE, CPU_WITHOUT_FLOOR],
+    charts={
+        "cpp_websocket_steps": Bars(
+            "C++ WebSocket echo, one connection: server CPU (less is better)",
+            "µs / message",
+            CPU_WITHOUT_FLOOR,
+            in_panels(crossed),
+        )
+    },
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    add_libraries(parser, [OURS, *STEPS])
-    parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
-    parser.add_argument("--messages", type=numbers, default=MESSAGES, help="e.g. 10,100,1000")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of each (5)")
-    parser.add_argument("--quick", action="store_true", help="one round of 10 messages")
+    quick = "one round of 10 messages"
+    add_sequential(parser, [OURS, *STEPS], SIZES, MESSAGES, rounds=5, quick=quick)
 
 
 def _round(native: str, name: str, size: int, count: int, cores: Cores) -> Sample:
@@ -86,46 +82,15 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     if options.quick:
         options.rounds, options.messages = 1, options.messages[:1]
     native = str(build_libraries())
-    contenders = [FLOOR, *options.libraries]
-
-    def compare(size: int, count: int) -> Comparison[Sample]:
-        outcomes = alternate(
-            contenders,
-            options.rounds,
-            lambda name: _round(native, name, size, count, cores),
-            report=lambda line: say(f"{size_name(size)} x {count}: {line}"),
-        )
-        return Comparison((size_name(size), str(count)), outcomes)
-
-    comparisons = [compare(size, count) for size in options.sizes for count in options.messages]
-    panel = metric_panel("", comparisons, CPU_WITHOUT_FLOOR, lambda each: " x ".join(each.labels))
-    return Report(
-        results={
-            "page": "cpp_websocket_steps",
-            "machine": facts,
-            "protocol": {
-                "rounds": options.rounds,
-                "server_core": cores.server,
-                "client_core": cores.client,
-            },
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
+    comparisons = compare_in_rounds(
+        {
+            (size_name(size), str(count)): (size, count)
+            for size in options.sizes
+            for count in options.messages
         },
-        markdown="\n\n".join(
-            [
-                describe(facts),
-                f"Median of {options.rounds} rounds with the lowest and highest round; servers in"
-                " turn, server and client on one core each, each reply compared before the next"
-                " message.",
-                *metric_tables(comparisons, LABELS, contenders, METRICS),
-                *missing_list(comparisons),
-            ]
-        ),
-        charts={
-            "cpp_websocket_steps": Chart(
-                "C++ WebSocket echo, one connection: server CPU (less is better)",
-                "µs / message",
-                [panel],
-            )
-        },
-        failures=own_failures(comparisons),
+        [FLOOR, *options.libraries],
+        options.rounds,
+        lambda row, name: _round(native, name, *row, cores),
+        say,
     )
+    return PAGE.report(comparisons, facts, sequential_method(options, cores, SERVERS_IN_TURN))

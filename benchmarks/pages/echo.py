@@ -7,29 +7,22 @@ flight on each, every reply compared byte for byte. Server and client have one c
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import CPU, RATE, Sample
-from benchmarks.measure.closed_loop_page import (
-    ClosedLoopPage,
-    Comparisons,
-    add_cells,
-    cells_of,
-    first_label,
-)
-from benchmarks.measure.comparison import Comparison, Metric, metric_panel
+from benchmarks.measure.closed_loop import CPU, RATE, Sample, turns_method
+from benchmarks.measure.closed_loop_page import add_cells, bars_of, cells_of
+from benchmarks.measure.comparison import Comparison
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FASTNET_LOOPS, FLOOR, PACKAGES, PYTHON_FLOOR
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import DeclaredPage, first_label, in_panels
 from benchmarks.measure.echo_stand import LABELS, Cell, EchoStand
 from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import build_native
 from benchmarks.measure.options import shorten_if_quick
 from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Panel
 from benchmarks.measure.processes import Failed
-from benchmarks.measure.tables import markdown_table
+from benchmarks.measure.syscalls import calls_table
 
 SUMMARY = "TCP echo, closed loop"
 
@@ -38,28 +31,19 @@ SIZES = [1024, 10240]
 CONNECTIONS = [32]
 # One style suffices to show the effect of large messages and many connections.
 FURTHER_CELLS = [Cell("protocol", 102400, 32), Cell("protocol", 1024, 512)]
-METRICS = [RATE, CPU]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--turns", "3"]
-
-
-def _panels(comparisons: Comparisons, metric: Metric[Sample]) -> list[Panel]:
-    by_load: dict[tuple[str, ...], list[Comparison[Sample]]] = {}
-    for comparison in comparisons:
-        by_load.setdefault(comparison.labels[1:], []).append(comparison)
-    return [
-        metric_panel(f"{size} messages, {connections} connections", group, metric, first_label)
-        for (size, connections), group in by_load.items()
-    ]
-
-
-PAGE = ClosedLoopPage(
+_BY_LOAD = in_panels(
+    first_label, title=lambda each: f"{each.labels[1]} messages, {each.labels[2]} connections"
+)
+PAGE = DeclaredPage(
     name="echo",
-    subject="TCP echo",
     labels=LABELS,
-    metrics=METRICS,
-    charts={"echo": RATE, "echo-cpu": CPU},
-    panels=_panels,
+    metrics=[RATE, CPU],
+    charts={
+        "echo": bars_of("TCP echo", RATE, _BY_LOAD),
+        "echo-cpu": bars_of("TCP echo", CPU, _BY_LOAD),
+    },
 )
 
 
@@ -89,8 +73,9 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     further = []
     if syscalls:
         further = ["System calls per request, from a separate pass under strace:"]
-        further += [_syscall_table(comparisons, syscalls, contenders)]
-    report = PAGE.report(comparisons, contenders, options, cores, facts, further=further)
+        rows = [comparison.labels for comparison in comparisons]
+        further += [calls_table(LABELS, rows, syscalls, contenders)]
+    report = PAGE.report(comparisons, facts, turns_method(options, cores), further=further)
     report.results["syscalls_per_request"] = syscalls
     return report
 
@@ -117,18 +102,3 @@ def _syscalls(
         else:
             say(f"{cell}: {name}: {counts[name]:.2f} system calls per request")
     return counts
-
-
-def _syscall_table(
-    comparisons: Sequence[Comparison[Sample]],
-    syscalls: Sequence[dict[str, float]],
-    contenders: Sequence[str],
-) -> str:
-    rows = [
-        [
-            *comparison.labels,
-            *(f"{counts[name]:.2f}" if name in counts else "n/a" for name in contenders),
-        ]
-        for comparison, counts in zip(comparisons, syscalls, strict=True)
-    ]
-    return markdown_table([*LABELS, *contenders], rows, labels=len(LABELS))

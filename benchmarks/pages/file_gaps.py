@@ -8,38 +8,27 @@ it runs on asyncio's own loop.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.file_gaps import OPERATIONS
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Comparison, Metric, compare_in_rounds
 from benchmarks.measure.contenders import OURS
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import Bars, DeclaredPage
 from benchmarks.measure.file_stand import working_folder
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import BENCHMARKS
-from benchmarks.measure.options import choices
-from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
-from benchmarks.measure.processes import run
-from benchmarks.measure.rounds import alternate
+from benchmarks.measure.options import add_choices
+from benchmarks.measure.page import Method, Report, Say
+from benchmarks.measure.processes import figures_of
 
 SUMMARY = "Gaps: the longest time that a file operation keeps the loop from others"
 
 CONTENDERS = [OURS, "aiofiles"]
-LABELS = ["operation"]
 SECONDS = 180.0
 QUICK_SCALE = 200
 NAMES = {
@@ -82,19 +71,19 @@ TOOK: Metric[Gap] = Metric(
     digits=2,
     more_is_better=False,
 )
-METRICS = [GAP, TOOK]
 COSTS = [Cost(TOOK, Gap)]
 COMPARISON_OPTIONS = ["--operations", "copy,read-file,write-file"]
+PAGE = DeclaredPage(
+    name="file_gaps",
+    labels=["operation"],
+    metrics=[GAP, TOOK],
+    charts={"file_gaps": Bars("Longest gap of the loop (less is better)", "ms", GAP)},
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    parser.add_argument(
-        "--operations",
-        type=choices("operation", list(OPERATIONS)),
-        default=list(OPERATIONS),
-        help=f"of {','.join(OPERATIONS)}",
-    )
+    add_choices(parser, "--operations", "operation", OPERATIONS)
     parser.add_argument("--rounds", type=int, default=10, help="rounds of each contender (10)")
     parser.add_argument("--folder", type=Path, help="on the disk to measure (build/)")
     parser.add_argument("--quick", action="store_true", help="a small part of the data, two rounds")
@@ -105,44 +94,24 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     facts = machine_facts(["penstock", "aiofiles"])
     rounds, scale = (min(options.rounds, 2), QUICK_SCALE) if options.quick else (options.rounds, 1)
 
-    def compare(operation: str, folder: Path) -> Comparison[Gap]:
-        def measure_round(name: str) -> Gap:
-            command = [sys.executable, str(BENCHMARKS / "file_gaps.py"), "--peer", name]
-            command += ["--operation", operation, "--folder", str(folder), "--scale", str(scale)]
-            figures = json.loads(run(command, None, timeout=SECONDS))
-            return Gap(figures["gap"], figures["seconds"])
+    def measure_round(row: tuple[str, Path], name: str) -> Gap:
+        operation, folder = row
+        command = [sys.executable, str(BENCHMARKS / "file_gaps.py"), "--peer", name]
+        command += ["--operation", operation, "--folder", str(folder), "--scale", str(scale)]
+        figures = figures_of(command, None, timeout=SECONDS)
+        return Gap(figures["gap"], figures["seconds"])
 
-        outcomes = alternate(
-            CONTENDERS,
-            rounds,
-            measure_round,
-            report=lambda line: say(f"{operation}: {line}"),
-        )
-        return Comparison((NAMES[operation],), outcomes)
-
-    comparisons = []
+    comparisons: list[Comparison[Gap]] = []
     for operation in options.operations:
         # One folder per operation, so that at most a gigabyte is in use.
         with working_folder(options.folder) as folder:
-            comparisons.append(compare(operation, folder))
-        shutil.rmtree(folder, ignore_errors=True)
+            comparisons += compare_in_rounds(
+                {(NAMES[operation],): (operation, folder)}, CONTENDERS, rounds, measure_round, say
+            )
         os.sync()
-    parts = [
-        describe(facts),
+    method = Method(
+        {"rounds": rounds, "scale": scale},
         f"Median of {rounds} rounds with the lowest and highest round, contenders in turn, on all"
         " cores. Files that are read are in the page cache.",
-        *metric_tables(comparisons, LABELS, CONTENDERS, METRICS),
-        *missing_list(comparisons),
-    ]
-    panel = metric_panel("", comparisons, GAP, lambda each: each.labels[0])
-    return Report(
-        results={
-            "page": "file_gaps",
-            "machine": facts,
-            "protocol": {"rounds": rounds, "scale": scale},
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-        },
-        markdown="\n\n".join(parts),
-        charts={"file_gaps": Chart("Longest gap of the loop (less is better)", "ms", [panel])},
-        failures=own_failures(comparisons),
     )
+    return PAGE.report(comparisons, facts, method)

@@ -10,19 +10,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.comparison import (
     Comparison,
     Metric,
-    metric_panel,
-    metric_tables,
+    compare_in_rounds,
     missing_list,
-    own_failures,
 )
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import OURS
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import Bars, DeclaredPage, first_label, in_panels
 from benchmarks.measure.file_stand import (
     FLOORS,
     FileStand,
@@ -31,18 +31,15 @@ from benchmarks.measure.file_stand import (
     time_metrics,
     working_folder,
 )
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import build_native
 from benchmarks.measure.options import add_rounds, choices, shorten_if_quick
-from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart, Panel
-from benchmarks.measure.rounds import alternate
+from benchmarks.measure.page import Method, Report, Say
 from benchmarks.measure.tables import figure, markdown_table
 
 SUMMARY = "Files: reads, whole files, small files, a durable log, latency"
 
 PACKAGES = ["penstock", "pyuring", "uringio", "aiofiles", "anyio", "caio"]
-LABELS = ["work"]
 TICKER = "ticker"
 
 
@@ -79,6 +76,20 @@ COMPARISON_OPTIONS = [
     *("--peers", OURS),
     *("--work", ",".join(dict.fromkeys(row.workload for row in ROWS.values()))),
 ]
+PAGE = DeclaredPage(
+    name="files",
+    labels=["work"],
+    metrics=METRICS,
+    charts={
+        # One panel per row: a cached read and a file of 2 MiB cannot share an axis.
+        "files": Bars(
+            "Files (less is better)",
+            "µs per operation",
+            WALL,
+            in_panels(lambda comparison: "", title=first_label),
+        )
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -125,82 +136,55 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     shorten_if_quick(options)
     rows = [row for row in ROWS.values() if not options.work or row.workload in options.work]
     contenders = [*FLOORS, *options.peers]
+    latency: list[Comparison[Lateness]] = []
     with working_folder(options.folder) as folder:
         stand = FileStand(folder, build_native(), options)
-        comparisons = [_compare(row, contenders, stand, options, say) for row in rows]
-        latency = (
-            [_compare_lateness(options.peers, stand, options, say)]
-            if not options.work or TICKER in options.work
-            else []
+
+        def measure_round(row: Row, name: str) -> Sample:
+            quick = QUICK.get(row.workload, ()) if options.quick else ()
+            return stand.measure(name, row.workload, *row.arguments, *quick)
+
+        comparisons = compare_in_rounds(
+            {(row.label,): row for row in rows}, contenders, options.rounds, measure_round, say
         )
-    parts = [
-        describe(facts),
+        if not options.work or TICKER in options.work:
+            latency = compare_in_rounds(
+                {("latency",): QUICK[TICKER] if options.quick else ()},
+                options.peers,
+                min(options.rounds, 3),
+                lambda arguments, name: _lateness(stand.lateness(name, *arguments)),
+                say,
+            )
+    further = []
+    if comparisons:
+        further = ["Penstock's wall time over each contender's (below 1: Penstock is faster):"]
+        further += [_ratios(comparisons, [name for name in contenders if name != OURS])]
+    if latency:
+        further += ["A timer of 1 ms while 1 GiB is written in blocks of 1 MiB on the same loop:"]
+        further += [_lateness_table(latency[0], options.peers)]
+    method = Method(
+        {
+            "rounds": options.rounds,
+            "seconds": options.seconds,
+            "warmup_seconds": options.warmup,
+        },
         f"Median of {options.rounds} rounds of {options.seconds:g} s with the lowest and highest"
         " round, contenders in turn, on all cores.",
-    ]
-    if comparisons:
-        parts += metric_tables(comparisons, LABELS, contenders, METRICS)
-        parts += [
-            "Penstock's wall time over each contender's (below 1: Penstock is faster):",
-            _ratios(comparisons, [name for name in contenders if name != OURS]),
-        ]
-    if latency:
-        parts += ["A timer of 1 ms while 1 GiB is written in blocks of 1 MiB on the same loop:"]
-        parts += [_lateness_table(latency[0], options.peers)]
-    parts += missing_list(comparisons) + missing_list(latency)
-    return Report(
-        results={
-            "page": "files",
-            "machine": facts,
-            "protocol": {
-                "rounds": options.rounds,
-                "seconds": options.seconds,
-                "warmup_seconds": options.warmup,
-            },
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-            "latency": [comparison.as_json(LATENESS) for comparison in latency],
-        },
-        markdown="\n\n".join(parts),
-        charts={"files": Chart("Files (less is better)", "µs per operation", _panels(comparisons))},
-        failures=own_failures(comparisons) + own_failures(latency),
     )
+    report = PAGE.report(comparisons, facts, method, further=further)
+    report.add(*missing_list(latency))
+    report.keep("latency", latency, LATENESS)
+    return report
 
 
-def _compare(
-    row: Row, contenders: Sequence[str], stand: FileStand, options: argparse.Namespace, say: Say
-) -> Comparison[Sample]:
-    arguments = (*row.arguments, *(QUICK.get(row.workload, ()) if options.quick else ()))
-    outcomes = alternate(
-        contenders,
-        options.rounds,
-        lambda name: stand.measure(name, row.workload, *arguments),
-        report=lambda line: say(f"{row.label}: {line}"),
+def _lateness(figures: dict[str, Any]) -> Lateness:
+    late = sorted(figures["lateness"])
+    return Lateness(
+        p50=late[len(late) // 2] * 1e3,
+        p99=late[int(len(late) * 0.99)] * 1e3,
+        worst=late[-1] * 1e3,
+        write_seconds=figures["seconds"],
     )
-    return Comparison((row.label,), outcomes)
-
-
-def _compare_lateness(
-    contenders: Sequence[str], stand: FileStand, options: argparse.Namespace, say: Say
-) -> Comparison[Lateness]:
-    arguments = QUICK[TICKER] if options.quick else ()
-
-    def measure_round(name: str) -> Lateness:
-        figures = stand.lateness(name, *arguments)
-        late = sorted(figures["lateness"])
-        return Lateness(
-            p50=late[len(late) // 2] * 1e3,
-            p99=late[int(len(late) * 0.99)] * 1e3,
-            worst=late[-1] * 1e3,
-            write_seconds=figures["seconds"],
-        )
-
-    outcomes = alternate(
-        contenders,
-        min(options.rounds, 3),
-        measure_round,
-        report=lambda line: say(f"latency: {line}"),
-    )
-    return Comparison(("latency",), outcomes)
 
 
 def _ratios(comparisons: Sequence[Comparison[Sample]], others: Sequence[str]) -> str:
@@ -209,7 +193,7 @@ def _ratios(comparisons: Sequence[Comparison[Sample]], others: Sequence[str]) ->
         return "n/a" if ratio is None else figure(ratio, 2)
 
     rows = [[each.labels[0], *(cell(each, name) for name in others)] for each in comparisons]
-    return markdown_table([*LABELS, *others], rows)
+    return markdown_table([*PAGE.labels, *others], rows)
 
 
 def _lateness_table(comparison: Comparison[Lateness], contenders: Sequence[str]) -> str:
@@ -218,8 +202,3 @@ def _lateness_table(comparison: Comparison[Lateness], contenders: Sequence[str])
         summaries = [comparison.summary(name, metric) for metric in LATENESS]
         rows.append([name, *("n/a" if each is None else figure(each, 2) for each in summaries)])
     return markdown_table(["late by, ms", "p50", "p99", "worst", "writing, s"], rows)
-
-
-def _panels(comparisons: Sequence[Comparison[Sample]]) -> list[Panel]:
-    # One panel per row: a cached read and a file of 2 MiB cannot share an axis.
-    return [metric_panel(each.labels[0], [each], WALL, lambda _: "") for each in comparisons]

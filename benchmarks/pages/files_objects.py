@@ -8,32 +8,22 @@ file object: see the page files_pyuring. CPU time is compared, which counts work
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.file_objects import WORKS
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Metric, compare_in_rounds
 from benchmarks.measure.contenders import OURS
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import Bars, DeclaredPage
 from benchmarks.measure.file_stand import working_folder
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import BENCHMARKS
-from benchmarks.measure.options import choices
-from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
-from benchmarks.measure.processes import run
-from benchmarks.measure.rounds import alternate
+from benchmarks.measure.options import add_choices
+from benchmarks.measure.page import Method, Report, Say
+from benchmarks.measure.processes import figures_of
 
 SUMMARY = "File objects: open, read, close, lines and questions beside the built-in open"
 
@@ -41,7 +31,6 @@ CONTENDERS = [
     *("built-in", OURS, f"{OURS}@asyncio", f"{OURS}@uvloop"),
     *("aiofiles", "aiofiles@uvloop", f"aiofiles@{OURS}", "anyio", "aiofile", "caio"),
 ]
-LABELS = ["work"]
 TIMEOUT = 60.0
 QUICK_SECONDS = 0.05
 NAMES = {
@@ -97,19 +86,19 @@ WALL: Metric[Sample] = Metric(
     digits=3,
     more_is_better=False,
 )
-METRICS = [CPU, WALL]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--work", "open-read-close,iterate-bytes,iterate-text,readlines-text,stat"]
+PAGE = DeclaredPage(
+    name="files_objects",
+    labels=["work"],
+    metrics=[CPU, WALL],
+    charts={"files_objects": Bars("CPU time of a call (less is better)", "µs", CPU)},
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    parser.add_argument(
-        "--work",
-        type=choices("work", list(WORKS)),
-        default=list(WORKS),
-        help=f"of {','.join(WORKS)}",
-    )
+    add_choices(parser, "--work", "work", WORKS)
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each contender (7)")
     parser.add_argument("--seconds", type=float, default=0.3, help="of each round (0.3)")
     parser.add_argument("--folder", type=Path, help="on the disk to measure (build/)")
@@ -121,41 +110,20 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     facts = machine_facts(["penstock", "aiofiles", "anyio", "aiofile", "caio", "uvloop"])
     rounds = min(options.rounds, 2) if options.quick else options.rounds
     seconds = QUICK_SECONDS if options.quick else options.seconds
+    with working_folder(options.folder) as folder:
 
-    def compare(work: str, folder: Path) -> Comparison[Sample]:
-        def measure_round(name: str) -> Sample:
+        def measure_round(work: str, name: str) -> Sample:
             command = [sys.executable, str(BENCHMARKS / "file_objects.py"), "--peer", name]
             command += ["--work", work, "--folder", str(folder), "--seconds", str(seconds)]
-            figures = json.loads(run(command, None, timeout=TIMEOUT))
+            figures = figures_of(command, None, timeout=TIMEOUT)
             return Sample(figures["cpu_us"], figures["wall_us"])
 
-        outcomes = alternate(
-            CONTENDERS,
-            rounds,
-            measure_round,
-            report=lambda line: say(f"{work}: {line}"),
+        comparisons = compare_in_rounds(
+            {(NAMES[work],): work for work in options.work}, CONTENDERS, rounds, measure_round, say
         )
-        return Comparison((NAMES[work],), outcomes)
-
-    with working_folder(options.folder) as folder:
-        comparisons = [compare(work, folder) for work in options.work]
-    shutil.rmtree(folder, ignore_errors=True)
-    parts = [
-        describe(facts),
+    method = Method(
+        {"rounds": rounds, "seconds": seconds},
         f"Median of {rounds} rounds of {seconds:g} s with the lowest and highest round, contenders"
         " in turn, on all cores. Everything that is read is in the page cache.",
-        *metric_tables(comparisons, LABELS, CONTENDERS, METRICS),
-        *missing_list(comparisons),
-    ]
-    panel = metric_panel("", comparisons, CPU, lambda each: each.labels[0])
-    return Report(
-        results={
-            "page": "files_objects",
-            "machine": facts,
-            "protocol": {"rounds": rounds, "seconds": seconds},
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-        },
-        markdown="\n\n".join(parts),
-        charts={"files_objects": Chart("CPU time of a call (less is better)", "µs", [panel])},
-        failures=own_failures(comparisons),
     )
+    return PAGE.report(comparisons, facts, method)

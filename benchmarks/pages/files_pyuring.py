@@ -13,15 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.comparison import (
-    Comparison,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Comparison
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import Bars, DeclaredPage, first_label, in_panels
 from benchmarks.measure.file_stand import (
     FLOORS,
     FileStand,
@@ -32,11 +27,10 @@ from benchmarks.measure.file_stand import (
     time_metrics,
     working_folder,
 )
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import build_native
 from benchmarks.measure.options import add_rounds, shorten_if_quick
-from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
+from benchmarks.measure.page import Method, Report, Say
 from benchmarks.measure.processes import Failed, Unavailable
 from benchmarks.measure.rounds import Outcome, alternate
 from benchmarks.measure.spread import paired_ratio
@@ -45,7 +39,6 @@ from benchmarks.measure.tables import figure, markdown_table
 SUMMARY = "Files, pyuring's table: write N files and read them back"
 
 PACKAGES = ["penstock", "pyuring", "uringio", "aiofiles", "anyio", "caio"]
-LABELS = ["files", "blocks", "phase"]
 BLOCK = 64 << 10
 DEFAULT_SETS = ((8, 2), (100, 10))  # number of files and MiB of each, as on that page
 DIRECT_SET = (50, 20)  # with O_DIRECT and this many in flight, as on that page
@@ -98,6 +91,19 @@ COMPARISON_OPTIONS = [
     *("--num-files", "8", "--file-size-mb", "2"),
     "--no-syscalls",
 ]
+PAGE = DeclaredPage(
+    name="files_pyuring",
+    labels=["files", "blocks", "phase"],
+    metrics=METRICS,
+    charts={
+        "files_pyuring": Bars(
+            "Files (less is better)",
+            "µs per file",
+            WALL,
+            in_panels(lambda each: f"{each.labels[2]}, {each.labels[1]}", title=first_label),
+        )
+    },
+)
 
 Calls = dict[str, dict[str, float]]
 """System calls per file, by contender and by name."""
@@ -135,11 +141,11 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     contenders = [*FLOORS, *options.peers]
     cells = _cells(options)
     common = ["--clear-cache"] if options.clear_cache else []
+    comparisons: list[Comparison[Sample]] = []
+    together: list[Comparison[Sample]] = []
+    calls: list[Calls] = []
     with working_folder(options.folder, keep=options.keep_files) as folder:
         stand = FileStand(folder, build_native(), options)
-        comparisons = []
-        together = []
-        calls: list[Calls] = []
         for cell in cells:
             # The floor's program knows the page cache only.
             floors = () if cell.direct or options.clear_cache else FLOORS
@@ -151,53 +157,38 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
                 calls += _count_calls(cell, compared[0], common, stand, say)
         if options.keep_files:
             say(f"the files are in {folder}")
-    parts = [
-        describe(facts),
-        f"Median of {options.rounds} rounds of at least {options.seconds:g} s with the lowest and"
-        f" highest round{_fewer_rounds(cells, options)}, contenders in turn, on all cores;"
-        f" {_conditions(options)}.",
-        *metric_tables(comparisons, LABELS, contenders, METRICS),
-    ]
-    parts += [
+    further = [
         "Writing and reading together, as that page counts: how many times as fast as `os`:",
         _times_as_fast(together, [name for name in contenders if name != OS]),
     ]
     if calls:
-        parts += [
+        further += [
             "System calls per file, all threads (from a pass under strace, over at most"
             f" {TRACED_FILES} of the files):",
             _call_table(comparisons, calls, contenders),
         ]
-    parts += missing_list(comparisons)
-    panels = [
-        metric_panel(
-            name,
-            [each for each in comparisons if each.labels[0] == name],
-            WALL,
-            lambda each: f"{each.labels[2]}, {each.labels[1]}",
-        )
-        for name in dict.fromkeys(cell.labels[0] for cell in cells)
-    ]
-    return Report(
-        results={
-            "page": "files_pyuring",
-            "machine": facts,
-            "protocol": {
-                "rounds": {cell.labels[0]: cell.rounds(options.rounds) for cell in cells},
-                "traced_files": {cell.labels[0]: cell.traced_files for cell in cells},
-                "seconds": options.seconds,
-                "warmup_seconds": options.warmup,
-                "queue_depth": options.qd,
-                "o_direct": options.odirect,
-                "clear_cache": options.clear_cache,
-            },
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-            "together": [comparison.as_json(METRICS) for comparison in together],
-            "syscalls": calls,
+    report = PAGE.report(
+        comparisons, facts, _method(cells, options), contenders=contenders, further=further
+    )
+    report.results["together"] = [comparison.as_json(METRICS) for comparison in together]
+    report.results["syscalls"] = calls
+    return report
+
+
+def _method(cells: Sequence[Cell], options: argparse.Namespace) -> Method:
+    return Method(
+        {
+            "rounds": {cell.labels[0]: cell.rounds(options.rounds) for cell in cells},
+            "traced_files": {cell.labels[0]: cell.traced_files for cell in cells},
+            "seconds": options.seconds,
+            "warmup_seconds": options.warmup,
+            "queue_depth": options.qd,
+            "o_direct": options.odirect,
+            "clear_cache": options.clear_cache,
         },
-        markdown="\n\n".join(parts),
-        charts={"files_pyuring": Chart("Files (less is better)", "µs per file", panels)},
-        failures=own_failures(comparisons),
+        f"Median of {options.rounds} rounds of at least {options.seconds:g} s with the lowest and"
+        f" highest round{_fewer_rounds(cells, options)}, contenders in turn, on all cores;"
+        f" {_conditions(options)}.",
     )
 
 
@@ -303,4 +294,4 @@ def _call_table(
         [*comparison.labels, *(cell(counts.get(name)) for name in contenders)]
         for comparison, counts in zip(comparisons, calls, strict=True)
     ]
-    return markdown_table([*LABELS, *contenders], rows, labels=len(LABELS))
+    return markdown_table([*PAGE.labels, *contenders], rows, labels=len(PAGE.labels))

@@ -17,46 +17,37 @@ from benchmarks.measure.closed_loop import (
     RATE,
     Loaded,
     Sample,
-    in_turns,
+    compare_in_turns,
     serving,
+    turns_method,
 )
-from benchmarks.measure.closed_loop_page import ClosedLoopPage, one_panel
-from benchmarks.measure.comparison import Comparison
+from benchmarks.measure.closed_loop_page import bars_of
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import PACKAGES
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import DeclaredPage
 from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import BENCHMARKS, build_native
-from benchmarks.measure.options import add_loops, add_turns, choices, shorten_if_quick
+from benchmarks.measure.options import add_choices, add_loops, add_turns, shorten_if_quick
 from benchmarks.measure.page import Report, Say
 
 SUMMARY = "HTTP hello, keep-alive, closed loop"
 
-METRICS = [RATE, CPU_WITHOUT_FLOOR]
 COSTS = [Cost(CPU_WITHOUT_FLOOR, Sample)]
 COMPARISON_OPTIONS = ["--turns", "4"]
-LABELS = ["framework"]
-PAGE = ClosedLoopPage(
+PAGE = DeclaredPage(
     name="http",
-    subject="HTTP hello",
-    labels=LABELS,
-    metrics=METRICS,
-    charts={"http": RATE},
-    panels=one_panel(),
+    labels=["framework"],
+    metrics=[RATE, CPU_WITHOUT_FLOOR],
+    charts={"http": bars_of("HTTP hello", RATE)},
 )
 NAMES = {"uvicorn": "uvicorn + httptools", "aiohttp": "aiohttp"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    known = list(FRAMEWORKS)
     add_loops(parser)
-    parser.add_argument(
-        "--frameworks",
-        type=choices("framework", known),
-        default=known,
-        help=f"of {','.join(known)}",
-    )
+    add_choices(parser, "--frameworks", "framework", FRAMEWORKS)
     parser.add_argument("--connections", type=int, default=32, help="connections (32)")
     add_turns(parser)
 
@@ -72,23 +63,20 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         command = [str(native / "http_client"), "--port", port, "--body", HELLO]
         return [*command, "--connections", str(options.connections)]
 
-    def compare(framework: str) -> Comparison[Sample]:
-        def serve(name: str) -> AbstractContextManager[Loaded]:
-            command = [sys.executable, script, "--loop", name, "--framework", framework]
-            return serving(command, load, cores)
+    def serve(framework: str, name: str) -> AbstractContextManager[Loaded]:
+        command = [sys.executable, script, "--loop", name, "--framework", framework]
+        return serving(command, load, cores)
 
-        outcomes = in_turns(
-            options.loops, options, serve, report=lambda line: say(f"{framework}: {line}")
-        )
-        return Comparison((NAMES[framework],), outcomes)
-
-    comparisons = [compare(framework) for framework in options.frameworks]
-    return PAGE.report(
-        comparisons,
+    comparisons = compare_in_turns(
+        {(NAMES[framework],): framework for framework in options.frameworks},
         options.loops,
         options,
-        cores,
+        serve,
+        say,
+    )
+    return PAGE.report(
+        comparisons,
         facts,
-        load=f"{options.connections} connections, kept alive.",
+        turns_method(options, cores, f"{options.connections} connections, kept alive."),
         conditions={"connections": options.connections},
     )

@@ -8,30 +8,21 @@ connections that close.
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Metric, compare_in_rounds
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FLOOR, PACKAGES
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import Bars, DeclaredPage
 from benchmarks.measure.echo_stand import EchoStand
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.memory import descriptors, resident_bytes
 from benchmarks.measure.native import build_native
 from benchmarks.measure.options import add_loops
-from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
-from benchmarks.measure.processes import Server, run, server
-from benchmarks.measure.rounds import alternate
+from benchmarks.measure.page import Method, Report, Say
+from benchmarks.measure.processes import Server, figures_of, server
 
 SUMMARY = "Memory: idle connections, and connections that came and went"
 
@@ -86,42 +77,33 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     facts = machine_facts(PACKAGES, compiler=SYSTEM)
     if options.quick:
         options.rounds, options.churn = 1, 20_000
+    idle, churn = options.idle, options.churn
     stand = EchoStand(build_native(), cores)
-    contenders = [FLOOR, *options.loops]
-    with descriptors(options.idle + OTHER_DESCRIPTORS):
-        outcomes = alternate(
-            contenders,
+    with descriptors(idle + OTHER_DESCRIPTORS):
+        comparisons = compare_in_rounds(
+            {(STYLE,): stand},
+            [FLOOR, *options.loops],
             options.rounds,
-            lambda name: measure_round(stand, name, options.idle, options.churn),
-            report=say,
+            lambda stand, name: measure_round(stand, name, idle, churn),
+            say,
         )
-    comparison = Comparison((STYLE,), outcomes)
-    metrics = metrics_of(options.idle, options.churn)
-    parts = [
-        describe(facts),
+    method = Method(
+        {
+            "rounds": options.rounds,
+            "idle_connections": idle,
+            "churned_connections": churn,
+            "settling_connections": min(SETTLING, churn),
+        },
         f"Median of {options.rounds} rounds with the lowest and highest, contenders in turn.",
-        *metric_tables([comparison], ["style"], contenders, metrics),
-        *missing_list([comparison]),
-    ]
-    panel = metric_panel("", [comparison], metrics[0], lambda comparison: STYLE)
-    return Report(
-        results={
-            "page": "memory",
-            "machine": facts,
-            "protocol": {
-                "rounds": options.rounds,
-                "idle_connections": options.idle,
-                "churned_connections": options.churn,
-                "settling_connections": min(SETTLING, options.churn),
-            },
-            "cells": [comparison.as_json(metrics)],
-        },
-        markdown="\n\n".join(parts),
-        charts={
-            "memory": Chart("Resident memory of an idle connection (less is better)", "B", [panel])
-        },
-        failures=own_failures([comparison]),
     )
+    return page_of(idle, churn).report(comparisons, facts, method)
+
+
+def page_of(idle: int, churn: int) -> DeclaredPage:
+    """The page for numbers of connections, which its headings name."""
+    metrics = metrics_of(idle, churn)
+    memory = Bars("Resident memory of an idle connection (less is better)", "B", metrics[0])
+    return DeclaredPage("memory", ["style"], metrics, {"memory": memory})
 
 
 def metrics_of(idle: int, churn: int) -> list[Metric[Sample]]:
@@ -185,5 +167,5 @@ def _client(stand: EchoStand, running: Server, *options: object) -> list[str]:
 
 def _come_and_go(stand: EchoStand, running: Server, total: int) -> None:
     command = _client(stand, running, "--connections", AT_ONCE, "--total", total)
-    counted = json.loads(run(command, stand.cores.client, timeout=CHURN_TIMEOUT))
+    counted = figures_of(command, stand.cores.client, timeout=CHURN_TIMEOUT)
     assert counted == {"connections": total}

@@ -7,30 +7,22 @@ its own (``benchmarks/recording``).
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Metric, compare_in_rounds
 from benchmarks.measure.contenders import OURS
 from benchmarks.measure.cost_ratios import Cost
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.declared_page import Bars
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import BENCHMARKS
-from benchmarks.measure.options import choices
-from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
-from benchmarks.measure.processes import run
-from benchmarks.measure.rounds import alternate
+from benchmarks.measure.options import add_choices
+from benchmarks.measure.page import Method, Report, Say
+from benchmarks.measure.processes import figures_of
+from benchmarks.measure.rounds import about
 
 SUMMARY = "Recordings: 32 devices at 50 Hz, 8 at 200 Hz, samples through pipe()"
 
@@ -131,14 +123,13 @@ SIZE: Metric[Piped] = Metric(
 PIPED_METRICS = [SPEED, SAMPLE_CPU, SIZE]
 COSTS: list[Cost[Any]] = [Cost(ROW_CPU, Recorded), Cost(SAMPLE_CPU, Piped)]
 COMPARISON_OPTIONS = ["--part", "pipe", "--contenders", "penstock", "--samples", "50000"]
+CHART = Bars("Samples through pipe() (more is better)", "thousand samples a second", SPEED)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each (3)")
-    parser.add_argument(
-        "--part", type=choices("part", PARTS), default=PARTS, help=f"of {','.join(PARTS)}"
-    )
+    add_choices(parser, "--part", "part", PARTS)
     parser.add_argument("--ports", type=int, default=32, help="devices of part many (32)")
     parser.add_argument("--rate", type=float, default=50.0, help="their polls a second (50)")
     parser.add_argument("--seconds", type=float, default=30.0, help="of each run of many (30)")
@@ -147,15 +138,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fast-seconds", type=float, default=60.0, help="of one run (60)")
     parser.add_argument("--fast-rounds", type=int, default=2, help="rounds of part fast (2)")
     parser.add_argument("--samples", type=int, default=100_000, help="of part pipe (100000)")
-    parser.add_argument(
-        "--sinks", type=choices("sink", SINKS), default=SINKS, help=f"of {','.join(SINKS)}"
-    )
-    parser.add_argument(
-        "--contenders",
-        type=choices("contender", [OURS, "alicatlib"]),
-        default=[OURS, "alicatlib"],
-        help="of part pipe: penstock,alicatlib",
-    )
+    add_choices(parser, "--sinks", "sink", SINKS)
+    contenders = [OURS, "alicatlib"]
+    described = "of part pipe: penstock,alicatlib"
+    add_choices(parser, "--contenders", "contender", contenders, described=described)
     parser.add_argument("--quick", action="store_true", help="1 round, 2 seconds, 2000 samples")
 
 
@@ -165,117 +151,92 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         options.rounds = options.fast_rounds = 1
         options.seconds = options.fast_seconds = 2.0
         options.samples = 2000
-    facts = machine_facts(PACKAGES)
-    report = Report(
-        results={
-            "page": "recording",
-            "machine": facts,
-            "protocol": {
-                "rounds": options.rounds,
-                "ports": options.ports,
-                "rate_hz": options.rate,
-                "seconds": options.seconds,
-                "fast_ports": options.fast_ports,
-                "fast_rate_hz": options.fast_rate,
-                "fast_seconds": options.fast_seconds,
-                "samples": options.samples,
-            },
-        },
-        markdown=describe(facts),
+    method = Method(
+        {
+            "rounds": options.rounds,
+            "ports": options.ports,
+            "rate_hz": options.rate,
+            "seconds": options.seconds,
+            "fast_ports": options.fast_ports,
+            "fast_rate_hz": options.fast_rate,
+            "fast_seconds": options.fast_seconds,
+            "samples": options.samples,
+        }
     )
+    report = Report.begin("recording", machine_facts(PACKAGES), method)
     parts = {"many": _measure_many, "fast": _measure_fast, "pipe": _measure_pipe}
     for part in options.part:
-        parts[part](options, cores, say, report)
+        parts[part](options, cores, about([part], say), report)
     return report
 
 
 def _measure_many(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
     sinks = {WITH_NULL: "null", WITH_ALL: ALL_SINKS}
-
-    def measure_round(name: str) -> Recorded:
-        return _record(options.ports, options.rate, options.seconds, sinks[name], cores)
-
-    outcomes = alternate(
-        list(sinks), options.rounds, measure_round, report=lambda line: say(f"many: {line}")
+    ports, rate, seconds = options.ports, options.rate, options.seconds
+    comparisons = compare_in_rounds(
+        {(f"{ports} at {rate:g} Hz",): sinks},
+        list(sinks),
+        options.rounds,
+        lambda into, name: _record(ports, rate, seconds, into[name], cores),
+        say,
     )
-    comparisons = [Comparison((f"{options.ports} at {options.rate:g} Hz",), outcomes)]
-    _add(
-        report,
+    report.add_part(
+        "many",
+        comparisons,
+        ["devices"],
+        RECORDED_METRICS,
         "## Many devices into all sinks",
-        f"Each device on a port of its own, for {options.seconds:g} s; into"
+        f"Each device on a port of its own, for {seconds:g} s; into"
         f" {ALL_SINKS.replace(',', ', ')} at once, and into a sink that keeps nothing.",
-        *metric_tables(comparisons, ["devices"], list(sinks), RECORDED_METRICS),
-        *missing_list(comparisons),
     )
-    _keep(report, "many", comparisons, RECORDED_METRICS)
 
 
 def _measure_fast(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
-    comparisons = []
     sinks = {WITH_NULL: "null", WITH_ALL: FAST_SINKS}
-    devices = f"{options.fast_ports} at {options.fast_rate:g} Hz"
-    for alignment, slots in ALIGNMENTS.items():
-
-        def measure_round(name: str, alignment: str = alignment) -> Recorded:
-            return _record(
-                options.fast_ports,
-                options.fast_rate,
-                options.fast_seconds,
-                sinks[name],
-                cores,
-                alignment,
-            )
-
-        outcomes = alternate(
-            list(sinks),
-            options.fast_rounds,
-            measure_round,
-            report=lambda line, slots=slots: say(f"fast, {slots}: {line}"),  # type: ignore[misc]
-        )
-        comparisons.append(Comparison((devices, slots), outcomes))
-    _add(
-        report,
+    ports, rate, seconds = options.fast_ports, options.fast_rate, options.fast_seconds
+    comparisons = compare_in_rounds(
+        {(f"{ports} at {rate:g} Hz", slots): alignment for alignment, slots in ALIGNMENTS.items()},
+        list(sinks),
+        options.fast_rounds,
+        lambda alignment, name: _record(ports, rate, seconds, sinks[name], cores, alignment),
+        say,
+    )
+    report.add_part(
+        "fast",
+        comparisons,
+        ["devices", "slots"],
+        RECORDED_METRICS,
         "## Fast devices into Parquet and CSV",
-        f"Each device on a port of its own, for {options.fast_seconds:g} s; into"
+        f"Each device on a port of its own, for {seconds:g} s; into"
         f" {FAST_SINKS.replace(',', ' and ')}, and into a sink that keeps nothing. The slots of all"
         " devices lie together, which is the default, or are spread over the period.",
-        *metric_tables(comparisons, ["devices", "slots"], list(sinks), RECORDED_METRICS),
-        *missing_list(comparisons),
     )
-    _keep(report, "fast", comparisons, RECORDED_METRICS)
 
 
 def _measure_pipe(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
-    comparisons = []
-    for sink in options.sinks:
+    def measure_round(sink: str, name: str) -> Piped:
+        arguments = ["--contender", name, "--sink", sink, "--samples", str(options.samples)]
+        # The work on the other core is that of the sinks' threads.
+        return Piped(**_output("synthetic.py", arguments, None, GRACE))
 
-        def measure_round(name: str, sink: str = sink) -> Piped:
-            arguments = ["--contender", name, "--sink", sink, "--samples", str(options.samples)]
-            # The work on the other core is that of the sinks' threads.
-            return Piped(**_output("synthetic.py", arguments, None, GRACE))
-
-        outcomes = alternate(
-            options.contenders,
-            options.rounds,
-            measure_round,
-            report=lambda line, sink=sink: say(f"{sink}: {line}"),  # type: ignore[misc]
-        )
-        comparisons.append(Comparison((sink,), outcomes))
-    _add(
-        report,
+    comparisons = compare_in_rounds(
+        {(sink,): sink for sink in options.sinks},
+        options.contenders,
+        options.rounds,
+        measure_round,
+        say,
+    )
+    report.add_part(
+        "pipe",
+        comparisons,
+        ["sink"],
+        PIPED_METRICS,
         "## Samples through pipe()",
         f"{options.samples} samples of one device with one value, which each library makes itself,"
         " in batches of 64 through its `pipe()`. Penstock's rows have more columns: the exact times"
         " of both ends on both clocks, the error, lateness and events.",
-        *metric_tables(comparisons, ["sink"], options.contenders, PIPED_METRICS),
-        *missing_list(comparisons),
     )
-    report.charts["recording"] = Chart(
-        "Samples through pipe() (more is better)",
-        "thousand samples a second",
-        [metric_panel("", comparisons, SPEED, lambda each: each.labels[0])],
-    )
-    _keep(report, "pipe", comparisons, PIPED_METRICS)
+    report.charts["recording"] = CHART.drawn(comparisons)
 
 
 def _record(
@@ -288,18 +249,4 @@ def _record(
 
 def _output(program: str, arguments: Sequence[str], core: int | None, timeout: float) -> Any:
     command = [sys.executable, str(PROGRAMS / program), *arguments]
-    return json.loads(run(command, core, timeout=timeout))
-
-
-def _add(report: Report, *parts: str) -> None:
-    report.markdown = "\n\n".join([report.markdown, *parts])
-
-
-def _keep(
-    report: Report,
-    part: str,
-    comparisons: Sequence[Comparison[Any]],
-    metrics: Sequence[Metric[Any]],
-) -> None:
-    report.results[part] = [comparison.as_json(metrics) for comparison in comparisons]
-    report.failures += own_failures(comparisons)
+    return figures_of(command, core, timeout=timeout)

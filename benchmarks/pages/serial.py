@@ -7,7 +7,6 @@ separate process (``benchmarks/serial_ports``), in turn, round after round.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections import Counter
@@ -17,40 +16,38 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure.affinity import Cores, kernel_workers_on
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Comparison, Metric, contenders_of
 from benchmarks.measure.contenders import FLOOR, OURS
 from benchmarks.measure.cost_ratios import Cost
-from benchmarks.measure.machine import describe, machine_facts
-from benchmarks.measure.native import BENCHMARKS
-from benchmarks.measure.options import choices, numbers
-from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
+from benchmarks.measure.declared_page import Bars, in_lines, in_panels
+from benchmarks.measure.machine import machine_facts
+from benchmarks.measure.options import add_choices, numbers
+from benchmarks.measure.page import Method, Report, Say
 from benchmarks.measure.processes import Failed, Unavailable, run
 from benchmarks.measure.rounds import Outcome, alternate
 from benchmarks.measure.spread import paired_ratio, spread
 from benchmarks.measure.syscalls import traced
 from benchmarks.measure.tables import figure, markdown_table
 from benchmarks.serial_ports.libraries import ASYNC_CONTENDERS, LOOPS_OF, split
+from benchmarks.serial_ports.measured import (
+    CONTENDERS_ARE,
+    ONE_READ,
+    OWN_LOOP,
+    PROGRAMS,
+    TIMEOUT,
+    Fleet,
+    output,
+    poll_ports,
+)
 
 SUMMARY = "Serial ports: receive, exchange, cancel, many ports"
 
-PROGRAMS = BENCHMARKS / "serial_ports"
 PACKAGES = ["penstock", *list(LOOPS_OF)[1:], "pyserial", "anyio", "trio", "uvloop"]
 PARTS = ["loop", "blocking", "portal", "fan-out", "calls", "memory"]
 SHARED_LOOPS = ["asyncio", "uvloop", "trio"]
-OWN_LOOP = "penstock's loop, the others on their best"
-ONE_READ = "pyserial, one read"
 BLOCKING = [FLOOR, OURS, "pyserial", "serialx", "anyserial"]
 PORTS = [1, 4, 16]
 FAR_ENDS = {"threads": "a thread each", "process": "one process"}
-TIMEOUT = 120.0
 MARK = "measured part"
 
 
@@ -64,16 +61,6 @@ class Latency:
     cpu: float
     p90: float = 0.0
     max: float = 0.0
-
-
-@dataclass(frozen=True)
-class Span:
-    """A round of polling many ports; seconds."""
-
-    seconds: float
-    cpu_seconds: float
-    polls: int = 0
-    threads: int = 0
 
 
 P50: Metric[Latency] = Metric(
@@ -91,14 +78,14 @@ MEAN: Metric[Latency] = Metric(
 CPU: Metric[Latency] = Metric(
     "cpu_us", "CPU of the process, µs each:", lambda each: each.cpu, 2, more_is_better=False
 )
-SECONDS: Metric[Span] = Metric(
+SECONDS: Metric[Fleet] = Metric(
     "ms",
     "Wall clock, ms (less is better):",
     lambda each: each.seconds * 1e3,
     1,
     more_is_better=False,
 )
-SPAN_CPU: Metric[Span] = Metric(
+FLEET_CPU: Metric[Fleet] = Metric(
     "cpu_ms",
     "CPU of the process, ms:",
     lambda each: each.cpu_seconds * 1e3,
@@ -106,11 +93,12 @@ SPAN_CPU: Metric[Span] = Metric(
     more_is_better=False,
 )
 LATENCIES = [P50, P99, MAX, MEAN, CPU]
-COSTS: list[Cost[Any]] = [Cost(P50, Latency), Cost(SECONDS, Span)]
+COSTS: list[Cost[Any]] = [Cost(P50, Latency), Cost(SECONDS, Fleet)]
 COMPARISON_OPTIONS = [
     *("--part", "loop,blocking,fan-out"),
     *("--count", "500", "--cancels", "20", "--ports", "16"),
 ]
+RECEIVING = Bars("Receiving one byte (less is better)", "µs, median", P50, in_panels(in_lines))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -119,16 +107,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--count", type=int, default=2000, help="operations of a round (2000)")
     parser.add_argument("--cancels", type=int, default=200, help="cancellations of a round (200)")
     parser.add_argument("--quick", action="store_true", help="2 rounds of 200 operations")
-    parser.add_argument(
-        "--part", type=choices("part", PARTS), default=PARTS, help=f"of {','.join(PARTS)}"
-    )
+    add_choices(parser, "--part", "part", PARTS)
     parser.add_argument("--ports", type=numbers, default=PORTS, help="ports polled at once: 1,4,16")
-    parser.add_argument(
-        "--contenders",
-        type=choices("contender", [*ASYNC_CONTENDERS, *BLOCKING]),
-        default=[*ASYNC_CONTENDERS, *BLOCKING],
-        help="library@loop, or the name of a blocking library",
-    )
+    contenders = [*ASYNC_CONTENDERS, *BLOCKING]
+    add_choices(parser, "--contenders", "contender", contenders, described=CONTENDERS_ARE)
 
 
 def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
@@ -136,20 +118,15 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     if options.quick:
         options.rounds = min(options.rounds, 2)
         options.count, options.cancels = 200, 10
-    facts = machine_facts(PACKAGES)
-    report = Report(
-        results={
-            "page": "serial",
-            "machine": facts,
-            "protocol": {
-                "rounds": options.rounds,
-                "operations": options.count,
-                "cancels": options.cancels,
-                "core": cores.server,
-            },
-        },
-        markdown=describe(facts),
+    method = Method(
+        {
+            "rounds": options.rounds,
+            "operations": options.count,
+            "cancels": options.cancels,
+            "core": cores.server,
+        }
     )
+    report = Report.begin("serial", machine_facts(PACKAGES), method)
     parts = {
         "loop": _measure_loops,
         "blocking": _measure_blocking,
@@ -174,22 +151,17 @@ def _measure_loops(options: argparse.Namespace, cores: Cores, say: Say, report: 
     )
     floor = _measure_program("blocking.py", _chosen(options, [FLOOR]), options, cores, say)
     outcomes.update(floor)
-    _add(report, "## In the event loop")
+    report.add("## In the event loop")
     for workload, title in (
         ("receive", "Receive one byte that waits; the write to the pty is within the time"),
         ("exchange", "Send a byte and receive the answer of a process on another core"),
         ("cancel", "Cancellation: how long after its deadline of 10 ms a receive returns"),
     ):
         comparisons = _by_loop(workload, outcomes)
-        _add(report, f"### {title}", *_latency_tables(comparisons, ["loop"], workload == "cancel"))
-        _keep(report, f"loop: {workload}", comparisons, LATENCIES)
+        shown = [P50, P99] if workload == "cancel" else [P50, MEAN, CPU]
+        _add(report, f"loop: {workload}", f"### {title}", comparisons, "loop", shown)
         if workload == "receive":
-            panel = metric_panel(
-                "", comparisons, P50, lambda each: each.labels[0].replace(", ", ",\n")
-            )
-            report.charts["serial-receive"] = Chart(
-                "Receiving one byte (less is better)", "µs, median", [panel]
-            )
+            report.charts["serial-receive"] = RECEIVING.drawn(comparisons)
 
 
 def _measure_blocking(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
@@ -198,8 +170,8 @@ def _measure_blocking(options: argparse.Namespace, cores: Cores, say: Say, repor
         Comparison((workload,), _workload(workload, outcomes))
         for workload in ("receive", "exchange", "cancel")
     ]
-    _add(report, "## Without an event loop", *_latency_tables(comparisons, ["operation"], True))
-    _keep(report, "blocking", comparisons, LATENCIES)
+    title = "## Without an event loop"
+    _add(report, "blocking", title, comparisons, "operation", [P50, P99])
 
 
 def _measure_portal(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
@@ -212,14 +184,15 @@ def _measure_portal(options: argparse.Namespace, cores: Cores, say: Say, report:
         for workload in WORKLOADS
         for row in _by_loop(workload, outcomes)
     ]
-    _add(
-        report,
+    report.add_part(
+        "portal",
+        comparisons,
+        ["operation", "loop"],
+        LATENCIES,
         "## anyserial's own page",
         "Each operation is a call into the event loop of another thread, as on that page.",
-        *metric_tables(comparisons, ["operation", "loop"], _names(comparisons), [P50, MAX]),
-        *missing_list(comparisons),
+        shown=[P50, MAX],
     )
-    _keep(report, "portal", comparisons, LATENCIES)
 
 
 def _measure_program(
@@ -234,7 +207,7 @@ def _measure_program(
         limits = ["--count", str(options.count)]
         if program != "portal.py":
             limits += ["--cancels", str(options.cancels)]
-        return _output(program, ["--contender", name, *arguments, *limits], cores)
+        return output(program, ["--contender", name, *arguments, *limits], cores)
 
     return alternate(
         contenders,
@@ -242,12 +215,6 @@ def _measure_program(
         measure_round,
         report=lambda line: say(f"{program}: {line.split('{')[0]}"),
     )
-
-
-def _output(program: str, arguments: Sequence[str], cores: Cores) -> dict[str, Any]:
-    command = [sys.executable, str(PROGRAMS / program), *arguments]
-    parsed: dict[str, Any] = json.loads(run(command, cores.server, timeout=TIMEOUT))
-    return parsed
 
 
 def _workload(
@@ -289,28 +256,24 @@ def _by_loop(
     return rows
 
 
-def _latency_tables(
-    comparisons: Sequence[Comparison[Latency]], header: list[str], tail: bool
-) -> list[str]:
-    metrics = [P50, P99] if tail else [P50, MEAN, CPU]
-    names = _names(comparisons)
-    return [
-        *metric_tables(comparisons, header, names, metrics),
-        "How many times as fast as each, by the median:",
-        _speed_ups(comparisons, header, [name for name in names if name != OURS]),
-        *missing_list(comparisons),
-    ]
+def _add(
+    report: Report,
+    part: str,
+    title: str,
+    comparisons: Sequence[Comparison[Latency]],
+    label: str,
+    shown: Sequence[Metric[Latency]],
+) -> None:
+    others = [name for name in contenders_of(comparisons) if name != OURS]
 
-
-def _speed_ups(
-    comparisons: Sequence[Comparison[Latency]], header: list[str], others: list[str]
-) -> str:
-    def cell(comparison: Comparison[Latency], name: str) -> str:
+    def speed_up(comparison: Comparison[Latency], name: str) -> str:
         ours, theirs = comparison.values(OURS, P50), comparison.values(name, P50)
         return figure(paired_ratio(theirs, ours), 2) if ours and theirs else "n/a"
 
-    rows = [[*each.labels, *(cell(each, name) for name in others)] for each in comparisons]
-    return markdown_table([*header, *others], rows, labels=len(header))
+    rows = [[*each.labels, *(speed_up(each, name) for name in others)] for each in comparisons]
+    further = ["How many times as fast as each, by the median:"]
+    further += [markdown_table([label, *others], rows)]
+    report.add_part(part, comparisons, [label], LATENCIES, title, shown=shown, further=further)
 
 
 # ---- many ports -------------------------------------------------------------------------------
@@ -321,43 +284,37 @@ def _measure_fan_out(options: argparse.Namespace, cores: Cores, say: Say, report
     contenders = _chosen(options, [*wanted, "pyserial"])
     if "pyserial" in contenders:
         contenders.append(ONE_READ)
-    comparisons = []
-    for far_end, description in FAR_ENDS.items():
-        for ports in options.ports:
-
-            def measure_round(name: str, far_end: str = far_end, ports: int = ports) -> Span:
-                arguments = ["--contender", name, "--ports", str(ports), "--far-end", far_end]
-                return Span(**_output("fan_out.py", arguments, cores))
-
-            outcomes = alternate(
-                contenders,
-                options.rounds,
-                measure_round,
-                report=lambda line, ports=ports: say(f"{ports} ports: {line}"),  # type: ignore[misc]
-            )
-            own = outcomes.pop(f"{OURS}@{OURS}", None)
-            named = {OURS: own, **outcomes} if own is not None else outcomes
-            comparisons.append(Comparison((str(ports), description), named))
-    _add(
-        report,
+    comparisons = poll_ports(
+        {
+            (str(ports), description): (ports, far_end)
+            for far_end, description in FAR_ENDS.items()
+            for ports in options.ports
+        },
+        contenders,
+        options.rounds,
+        cores,
+        say,
+    )
+    report.add_part(
+        "fan-out",
+        comparisons,
+        ["ports", "their far ends"],
+        [SECONDS, FLEET_CPU],
         "## Many ports",
         "50 polls of every port with a reply of 48 bytes, from opening to closing; pyserial with a"
         " thread a port, by `read_until`, which reads byte by byte, and by one `read`.",
-        *metric_tables(
-            comparisons, ["ports", "their far ends"], _names(comparisons), [SECONDS, SPAN_CPU]
-        ),
-        "Penstock's wall clock on its own loop over that on the other loops (below 1: its own is"
-        " faster):",
-        _to_itself(comparisons),
-        *missing_list(comparisons),
+        further=[
+            "Penstock's wall clock on its own loop over that on the other loops (below 1: its own"
+            " is faster):",
+            _to_itself(comparisons),
+        ],
     )
-    _keep(report, "fan-out", comparisons, [SECONDS, SPAN_CPU])
 
 
-def _to_itself(comparisons: Sequence[Comparison[Span]]) -> str:
+def _to_itself(comparisons: Sequence[Comparison[Fleet]]) -> str:
     others = [f"{OURS}@{loop}" for loop in SHARED_LOOPS]
 
-    def cell(comparison: Comparison[Span], name: str) -> str:
+    def cell(comparison: Comparison[Fleet], name: str) -> str:
         ratio = comparison.ours_to(name, SECONDS)
         return "n/a" if ratio is None else figure(ratio, 2)
 
@@ -394,8 +351,7 @@ def _measure_calls(options: argparse.Namespace, cores: Cores, say: Say, report: 
             )
             rows.append([operation, name, f"{reads:.2f}", others or "none"])
     report.results["system_calls"] = results
-    _add(
-        report,
+    report.add(
         "## System calls",
         "What an operation calls when data waits, by strace, without the write to the far end:",
         markdown_table(["operation", "contender", "reads", "others"], rows, labels=2),
@@ -423,7 +379,7 @@ def _measure_memory(options: argparse.Namespace, cores: Cores, say: Say, report:
     rows, results = [], {}
     for name in _chosen(options, contenders):
         try:
-            found = _output(
+            found = output(
                 "in_loop.py", ["--contender", name, "--what", "memory", "--count", "200"], cores
             )
         except (Unavailable, Failed) as error:
@@ -433,34 +389,12 @@ def _measure_memory(options: argparse.Namespace, cores: Cores, say: Say, report:
         ways = ("receive", "receive_into", "receive_available")
         rows.append([name, *(f"{found[way]['net']} ({found[way]['peak']})" for way in ways)])
     report.results["memory"] = results
-    _add(
-        report,
+    report.add(
         "## Memory",
         "Bytes that 200 calls left behind, and the most in use meanwhile, by tracemalloc:",
         markdown_table(["contender", "receive", "receive_into", "receive_available"], rows),
     )
 
 
-# ---- the report -------------------------------------------------------------------------------
-
-
 def _chosen(options: argparse.Namespace, contenders: Sequence[str]) -> list[str]:
     return [name for name in contenders if name in options.contenders]
-
-
-def _names(comparisons: Sequence[Comparison[Any]]) -> list[str]:
-    return list(dict.fromkeys(name for each in comparisons for name in each.outcomes))
-
-
-def _add(report: Report, *parts: str) -> None:
-    report.markdown = "\n\n".join([report.markdown, *parts])
-
-
-def _keep(
-    report: Report,
-    part: str,
-    comparisons: Sequence[Comparison[Any]],
-    metrics: Sequence[Metric[Any]],
-) -> None:
-    report.results[part] = [comparison.as_json(metrics) for comparison in comparisons]
-    report.failures += own_failures(comparisons)

@@ -7,42 +7,38 @@ ports with the threads that they take. ``--device`` polls a real port instead of
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.measure.affinity import Cores, kernel_workers_on
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Comparison, Metric
 from benchmarks.measure.contenders import FLOOR, OURS
 from benchmarks.measure.cost_ratios import Cost
-from benchmarks.measure.machine import describe, machine_facts
-from benchmarks.measure.native import BENCHMARKS
-from benchmarks.measure.options import choices, numbers
-from benchmarks.measure.page import Report, Say
-from benchmarks.measure.processes import run
+from benchmarks.measure.machine import machine_facts
+from benchmarks.measure.options import add_choices, numbers
+from benchmarks.measure.page import Method, Report, Say
 from benchmarks.measure.rounds import Outcome, alternate
 from benchmarks.measure.spread import spread
 from benchmarks.serial_ports.libraries import LOOPS_OF
+from benchmarks.serial_ports.measured import (
+    CONTENDERS_ARE,
+    ONE_READ,
+    OWN_LOOP,
+    Fleet,
+    output,
+    poll_ports,
+)
 
 SUMMARY = "Serial ports: poll to frame, open and close, a paced line, 128 ports"
 
-PROGRAMS = BENCHMARKS / "serial_ports"
 PACKAGES = [OURS, "anyserial", "pyserial-asyncio", "pyserial-asyncio-fast", "pyserial", "anyio"]
 PACKAGES += ["trio", "uvloop"]
 LIBRARIES = [OURS, "anyserial", "pyserial-asyncio", "pyserial-asyncio-fast"]
 IN_LOOP = [f"{library}@{loop}" for library in LIBRARIES for loop in LOOPS_OF[library]]
-BLOCKING = [FLOOR, OURS, "anyserial", "pyserial", "pyserial, one read"]
+BLOCKING = [FLOOR, OURS, "anyserial", "pyserial", ONE_READ]
 CONTENDERS = [*BLOCKING, *IN_LOOP]
 LOOPS = ["asyncio", "uvloop", "trio"]
-OWN_LOOP = "penstock's loop, the others on their best"
 PARTS = ["frame", "open", "line", "ports"]
 PORTS = [8, 32, 128]
 WAYS = {
@@ -51,7 +47,6 @@ WAYS = {
     "buffered": "BufferedByteReceiveStream",
     "portal": "through a portal",
 }
-TIMEOUT = 120.0
 
 
 @dataclass(frozen=True)
@@ -72,16 +67,6 @@ class Line:
 
     seconds: float
     cpu_seconds: float
-
-
-@dataclass(frozen=True)
-class Fleet:
-    """A round of polling many ports."""
-
-    seconds: float
-    cpu_seconds: float
-    polls: int
-    threads: int
 
 
 P50: Metric[Latency] = Metric(
@@ -143,16 +128,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--count", type=int, default=500, help="polls of a round (500)")
     parser.add_argument("--openings", type=int, default=100, help="openings of a round (100)")
     parser.add_argument("--quick", action="store_true", help="2 rounds of 100 polls")
-    parser.add_argument(
-        "--part", type=choices("part", PARTS), default=PARTS, help=f"of {','.join(PARTS)}"
-    )
+    add_choices(parser, "--part", "part", PARTS)
     parser.add_argument("--ports", type=numbers, default=PORTS, help="ports polled at once")
-    parser.add_argument(
-        "--contenders",
-        type=choices("contender", CONTENDERS),
-        default=CONTENDERS,
-        help="library@loop, or the name of a blocking library",
-    )
+    add_choices(parser, "--contenders", "contender", CONTENDERS, described=CONTENDERS_ARE)
     parser.add_argument("--device", help="poll this port, for example /dev/ttyUSB0")
     parser.add_argument("--request", default=r"A\r", help=r"what asks it for a frame (A\r)")
     parser.add_argument("--baudrate", type=int, default=115_200, help="of the device (115200)")
@@ -163,21 +141,16 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     if options.quick:
         options.rounds = min(options.rounds, 2)
         options.count, options.openings = 100, 20
-    facts = machine_facts(PACKAGES)
-    report = Report(
-        results={
-            "page": "serial_polling",
-            "machine": facts,
-            "protocol": {
-                "rounds": options.rounds,
-                "polls": options.count,
-                "openings": options.openings,
-                "core": cores.server,
-                "device": options.device,
-            },
-        },
-        markdown=describe(facts),
+    method = Method(
+        {
+            "rounds": options.rounds,
+            "polls": options.count,
+            "openings": options.openings,
+            "core": cores.server,
+            "device": options.device,
+        }
     )
+    report = Report.begin("serial_polling", machine_facts(PACKAGES), method)
     with kernel_workers_on(cores.server) as pinned:
         report.results["kernel_workers_on_core"] = cores.server if pinned else None
         if {"frame", "open", "line"} & set(options.part):
@@ -200,43 +173,39 @@ def _measure_polls(options: argparse.Namespace, cores: Cores, say: Say, report: 
     outcomes = alternate(
         [name for name in CONTENDERS if name in options.contenders],
         options.rounds,
-        lambda name: _output("polling.py", ["--contender", name, *arguments], cores),
+        lambda name: output("polling.py", ["--contender", name, *arguments], cores),
         report=lambda line: say(f"polling: {line.split('{')[0]}"),
     )
     if "frame" in options.part:
         frames = [row for way in WAYS for row in _rows(way, WAYS[way], outcomes, _latency)]
-        metrics = [P50, P90, P99]
         title = f"{options.count} polls, each a request and its frame of 48 bytes."
         if options.device is not None:
             title = f"{options.count} polls of {options.device}, each a request and its frame."
-        _add(report, "frame", "## Poll to frame", title, frames, ["way", "loop"], metrics)
+        metrics = [P50, P90, P99]
+        report.add_part("frame", frames, ["way", "loop"], metrics, "## Poll to frame", title)
         cancels = _rows("cancel", "cancel", outcomes, _latency)
         if cancels:
             title = "How long after its deadline of 10 ms a cancelled receive returns."
-            _add(report, "cancel", "## Cancellation", title, cancels, ["", "loop"], [P50, P99])
+            report.add_part("cancel", cancels, ["", "loop"], [P50, P99], "## Cancellation", title)
     if "open" in options.part:
         openings = _rows("open", "open and close", outcomes, _latency)
         title = "A port is opened, configured and closed. anyserial's page allows 50 ms."
-        _add(report, "open", "## Open and close", title, openings, ["", "loop"], [P50, MAX])
+        report.add_part("open", openings, ["", "loop"], [P50, MAX], "## Open and close", title)
     if "line" in options.part and options.device is None:
         lines = [
             row
             for way in ("line send", "line receive")
             for row in _rows(way, way.removeprefix("line "), outcomes, _line)
         ]
-        title = (
-            "16 chunks of 4 KiB to and from a far end at the pace of 921,600 baud. A"
-            " pseudo-terminal has no pace of its own: the far end moves the bytes that are due each"
-            " millisecond."
-        )
-        _add(
-            report,
+        report.add_part(
             "line",
-            "## 4 KiB at 921,600 baud",
-            title,
             lines,
             ["", "loop"],
             [SHARE, CHUNK_CPU],
+            "## 4 KiB at 921,600 baud",
+            "16 chunks of 4 KiB to and from a far end at the pace of 921,600 baud. A"
+            " pseudo-terminal has no pace of its own: the far end moves the bytes that are due each"
+            " millisecond.",
         )
 
 
@@ -299,53 +268,19 @@ def _cost(outcome: Outcome[Any]) -> float:
 
 def _measure_ports(options: argparse.Namespace, cores: Cores, say: Say, report: Report) -> None:
     wanted = [name for name in IN_LOOP if name.split("@")[0] in (OURS, "anyserial")]
-    wanted += ["pyserial", "pyserial, one read"]
-    contenders = [name for name in wanted if name in options.contenders]
-    comparisons = []
-    for ports in options.ports:
-
-        def measure_round(name: str, ports: int = ports) -> Fleet:
-            arguments = ["--contender", name, "--ports", str(ports), "--far-end", "process"]
-            return Fleet(**_output("fan_out.py", arguments, cores))
-
-        outcomes = alternate(
-            contenders,
+    wanted += ["pyserial", ONE_READ]
+    report.add_part(
+        "ports",
+        poll_ports(
+            {(str(ports),): (ports, "process") for ports in options.ports},
+            [name for name in wanted if name in options.contenders],
             options.rounds,
-            measure_round,
-            report=lambda line, ports=ports: say(f"{ports} ports: {line}"),  # type: ignore[misc]
-        )
-        own = outcomes.pop(f"{OURS}@{OURS}", None)
-        named = {OURS: own, **outcomes} if own is not None else outcomes
-        comparisons.append(Comparison((str(ports),), named))
-    title = (
+            cores,
+            say,
+        ),
+        ["ports"],
+        [POLL_WALL, POLL_CPU, THREADS],
+        "## Many ports",
         "50 polls of every port, from opening to closing; the far ends are one process. pyserial"
-        " has a thread for each port."
+        " has a thread for each port.",
     )
-    metrics = [POLL_WALL, POLL_CPU, THREADS]
-    _add(report, "ports", "## Many ports", title, comparisons, ["ports"], metrics)
-
-
-# ---- the report -------------------------------------------------------------------------------
-
-
-def _output(program: str, arguments: Sequence[str], cores: Cores) -> dict[str, Any]:
-    command = [sys.executable, str(PROGRAMS / program), *arguments]
-    parsed: dict[str, Any] = json.loads(run(command, cores.server, timeout=TIMEOUT))
-    return parsed
-
-
-def _add(
-    report: Report,
-    key: str,
-    heading: str,
-    text: str,
-    comparisons: Sequence[Comparison[Any]],
-    header: Sequence[str],
-    metrics: Sequence[Metric[Any]],
-) -> None:
-    names = list(dict.fromkeys(name for each in comparisons for name in each.outcomes))
-    parts = [heading, text, *metric_tables(comparisons, header, names, metrics)]
-    parts += missing_list(comparisons)
-    report.markdown = "\n\n".join([report.markdown, *parts])
-    report.results[key] = [comparison.as_json(metrics) for comparison in comparisons]
-    report.failures += own_failures(comparisons)

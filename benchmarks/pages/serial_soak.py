@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
@@ -14,9 +13,9 @@ from benchmarks.measure.affinity import Cores
 from benchmarks.measure.cost_ratios import Cost
 from benchmarks.measure.machine import describe, machine_facts
 from benchmarks.measure.native import BENCHMARKS
-from benchmarks.measure.options import choices
+from benchmarks.measure.options import add_choices
 from benchmarks.measure.page import Report, Say
-from benchmarks.measure.processes import Failed, Unavailable, run
+from benchmarks.measure.processes import Failed, Unavailable, figures_of
 from benchmarks.measure.tables import markdown_table
 from benchmarks.serial_ports.libraries import LOOPS_OF
 
@@ -32,9 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
     parser.add_argument("--seconds", type=float, default=150, help="length on each loop (150)")
     parser.add_argument("--ports", type=int, default=8, help="ports at once (8)")
-    parser.add_argument(
-        "--loops", type=choices("loop", LOOPS), default=LOOPS, help=f"of {','.join(LOOPS)}"
-    )
+    add_choices(parser, "--loops", "loop", LOOPS)
     parser.add_argument("--quick", action="store_true", help="3 seconds")
 
 
@@ -50,7 +47,7 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         command = [sys.executable, str(BENCHMARKS / "serial_ports" / "soak.py"), "--loop", loop]
         command += ["--ports", str(options.ports), "--seconds", str(options.seconds)]
         try:
-            found = json.loads(run(command, cores.server, timeout=options.seconds + GRACE))
+            found = figures_of(command, cores.server, timeout=options.seconds + GRACE)
         except (Unavailable, Failed) as error:
             results[loop] = {"missing": str(error)}
             failures.append(f"{loop}: {error}")

@@ -6,29 +6,20 @@ Each contender is a process of its own (``benchmarks/sinks``), in turn, round af
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Comparison, Metric, compare_in_rounds
 from benchmarks.measure.contenders import FLOOR, OURS
 from benchmarks.measure.cost_ratios import Cost
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.declared_page import Bars
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import BENCHMARKS
-from benchmarks.measure.options import choices
-from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
-from benchmarks.measure.processes import run
-from benchmarks.measure.rounds import alternate
+from benchmarks.measure.options import add_choices
+from benchmarks.measure.page import Method, Report, Say
+from benchmarks.measure.processes import figures_of
 
 SUMMARY = "Recording: rows that are ready, into CSV, JSON Lines, SQLite, Parquet, PostgreSQL"
 
@@ -71,24 +62,17 @@ CPU: Metric[Sample] = Metric(
 METRICS = [RATE, SIZE, CPU]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--part", "many", "--contenders", OURS]
+CHART = Bars("Samples into a file (more is better)", "thousand rows a second", RATE)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    contenders = [FLOOR, OURS, PEER]
     parser.add_argument("--rounds", type=int, default=4, help="rounds of each (4)")
     parser.add_argument("--n", type=int, default=100_000, help="rows of a round (100000)")
     parser.add_argument("--folder", help="where the files are written")
     parser.add_argument("--postgres-dsn", help="a server; without one that row is left out")
-    parser.add_argument(
-        "--part", type=choices("part", PARTS), default=PARTS, help=f"of {','.join(PARTS)}"
-    )
-    parser.add_argument(
-        "--contenders",
-        type=choices("contender", contenders),
-        default=contenders,
-        help=f"of {','.join(contenders)}",
-    )
+    add_choices(parser, "--part", "part", PARTS)
+    add_choices(parser, "--contenders", "contender", [FLOOR, OURS, PEER])
     parser.add_argument("--quick", action="store_true", help="1 round of 5000 rows")
 
 
@@ -96,77 +80,50 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     """Measure the chosen parts."""
     if options.quick:
         options.rounds, options.n = 1, 5_000
-    facts = machine_facts(PACKAGES)
-    report = Report(
-        results={
-            "page": "sinks",
-            "machine": facts,
-            "protocol": {"rounds": options.rounds, "rows": options.n},
-        },
-        markdown=describe(facts),
-    )
+    method = Method({"rounds": options.rounds, "rows": options.n})
+    report = Report.begin("sinks", machine_facts(PACKAGES), method)
+
+    def add(part: str, text: str, comparisons: Sequence[Comparison[Sample]]) -> None:
+        report.add_part(part, comparisons, ["sink"], METRICS, text)
+
+    def compare(
+        task: str, sinks: Sequence[str], rows: int, contenders: Sequence[str]
+    ) -> list[Comparison[Sample]]:
+        def measure_round(sink: str, name: str) -> Sample:
+            command = [sys.executable, str(PROGRAM), "--contender", name, "--task", task]
+            command += ["--sink", sink, "--rows", str(rows)]
+            command += [] if options.folder is None else ["--folder", options.folder]
+            command += ["--dsn", options.postgres_dsn] if options.postgres_dsn else []
+            return Sample(**figures_of(command, None, timeout=120))
+
+        return compare_in_rounds(
+            {(sink,): sink for sink in sinks},
+            [name for name in contenders if name in options.contenders],
+            options.rounds,
+            measure_round,
+            lambda line: say(f"{task} {line}"),
+        )
+
     if "many" in options.part:
-        comparisons = [
-            _compare(options, say, "many", sink, options.n, [OURS, PEER])
-            for sink in (*MANY, *CODECS)
-        ]
-        _add(
-            report,
+        comparisons = compare("many", [*MANY, *CODECS], options.n, [OURS, PEER])
+        add(
             "many",
             f"## Samples, 64 at a time\n\n{options.n} samples of alicatlib's synthetic workload"
             " are ready as objects of each library; `write_many` takes 64 of them. The time ends"
             " with the closed file. Penstock syncs the file to the disk; alicatlib does not.",
             comparisons,
         )
-        report.charts["sinks"] = Chart(
-            "Samples into a file (more is better)",
-            "thousand rows a second",
-            [metric_panel("", comparisons, RATE, lambda each: each.labels[0])],
-        )
+        report.charts["sinks"] = CHART.drawn(comparisons)
     if "batch" in options.part:
         rows = BATCH_FACTOR * options.n
-        comparisons = [_compare(options, say, "batch", sink, rows, [FLOOR, OURS]) for sink in BATCH]
-        _add(
-            report,
+        add(
             "batch",
             f"## Columns, 64 Ki rows at a time\n\n{rows} rows by `write_batch`. The floor is the"
             " bulk writer of pyarrow, or sqlite3's `executemany`, with the same rows: no sync, no"
             " journal, no parts. `folder` is Parquet in parts, `parquet` one file of them.",
-            comparisons,
+            compare("batch", BATCH, rows, [FLOOR, OURS]),
         )
     if "postgres" in options.part and options.postgres_dsn:
-        comparisons = [_compare(options, say, "batch", "postgres", options.n, [OURS])]
-        _add(report, "postgres", "## PostgreSQL\n\nBinary COPY by `write_batch`.", comparisons)
+        comparisons = compare("batch", ["postgres"], options.n, [OURS])
+        add("postgres", "## PostgreSQL\n\nBinary COPY by `write_batch`.", comparisons)
     return report
-
-
-def _compare(
-    options: argparse.Namespace,
-    say: Say,
-    task: str,
-    sink: str,
-    rows: int,
-    contenders: Sequence[str],
-) -> Comparison[Sample]:
-    def measure_round(name: str) -> Sample:
-        command = [sys.executable, str(PROGRAM), "--contender", name, "--task", task]
-        command += ["--sink", sink, "--rows", str(rows)]
-        command += [] if options.folder is None else ["--folder", options.folder]
-        command += ["--dsn", options.postgres_dsn] if options.postgres_dsn else []
-        return Sample(**json.loads(run(command, None, timeout=120)))
-
-    chosen = [name for name in contenders if name in options.contenders]
-    outcomes = alternate(
-        chosen, options.rounds, measure_round, report=lambda line: say(f"{task} {sink}: {line}")
-    )
-    return Comparison((sink,), outcomes)
-
-
-def _add(
-    report: Report, part: str, heading: str, comparisons: Sequence[Comparison[Sample]]
-) -> None:
-    names = list(dict.fromkeys(name for each in comparisons for name in each.outcomes))
-    tables = metric_tables(comparisons, ["sink"], names, METRICS)
-    report.markdown = "\n\n".join([report.markdown, heading, *tables, *missing_list(comparisons)])
-    report.results[part] = [comparison.as_json(METRICS) for comparison in comparisons]
-    report.failures += own_failures(comparisons)

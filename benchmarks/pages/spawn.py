@@ -10,28 +10,19 @@ import argparse
 import sys
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.comparison import (
-    Comparison,
-    Metric,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.comparison import Metric, compare_in_rounds
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FLOOR, PACKAGES
 from benchmarks.measure.cost_ratios import Cost
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.declared_page import Bars, DeclaredPage, in_panels
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import BENCHMARKS, build_native
 from benchmarks.measure.options import add_loops, add_rounds, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
-from benchmarks.measure.rounds import alternate
-from benchmarks.measure.self_timed import Sample, one_core_facts, self_timed_round
+from benchmarks.measure.self_timed import Sample, one_core_method, self_timed_round
 
 SUMMARY = "Spawn: start a trivial child and wait for it"
 
-LABELS = ["children at once"]
 LEAST_SECONDS = 20e-6  # an exec alone takes more
 RATE: Metric[Sample] = Metric(
     "children_per_second",
@@ -46,9 +37,21 @@ CPU: Metric[Sample] = Metric(
     digits=0,
     more_is_better=False,
 )
-METRICS = [RATE, CPU]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS: list[str] = []
+PAGE = DeclaredPage(
+    name="spawn",
+    labels=["children at once"],
+    metrics=[RATE, CPU],
+    charts={
+        "spawn": Bars(
+            "Spawn and wait (more is better)",
+            "children / s",
+            RATE,
+            in_panels(lambda each: f"{each.labels[0]} at once"),
+        )
+    },
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -63,41 +66,20 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     facts = machine_facts(PACKAGES, compiler=SYSTEM)
     shorten_if_quick(options)
     native = build_native()
-    contenders = [FLOOR, *options.loops]
 
-    def compare(at_once: int) -> Comparison[Sample]:
-        def measure_round(name: str) -> Sample:
-            command = [str(native / "spawn_floor")]
-            if name != FLOOR:
-                command = [sys.executable, str(BENCHMARKS / "spawning.py"), "--loop", name]
-            command += ["--child", str(native / "trivial_child"), "--at-once", str(at_once)]
-            return self_timed_round(command, cores, options, least_seconds=LEAST_SECONDS)
+    def measure_round(at_once: int, name: str) -> Sample:
+        command = [str(native / "spawn_floor")]
+        if name != FLOOR:
+            command = [sys.executable, str(BENCHMARKS / "spawning.py"), "--loop", name]
+        command += ["--child", str(native / "trivial_child"), "--at-once", str(at_once)]
+        return self_timed_round(Sample, command, cores, options, least_seconds=LEAST_SECONDS)
 
-        outcomes = alternate(
-            contenders,
-            options.rounds,
-            measure_round,
-            report=lambda line: say(f"{at_once} at once: {line}"),
-        )
-        return Comparison((str(at_once),), outcomes)
-
-    comparisons = [compare(at_once) for at_once in options.at_once]
-    parts = [
-        describe(facts),
-        f"Median of {options.rounds} rounds of {options.seconds:g} s with the lowest and highest"
-        " round, loops in turn, parent and children on one core.",
-        *metric_tables(comparisons, LABELS, contenders, METRICS),
-        *missing_list(comparisons),
-    ]
-    panel = metric_panel("", comparisons, RATE, lambda each: f"{each.labels[0]} at once")
-    return Report(
-        results={
-            "page": "spawn",
-            "machine": facts,
-            "protocol": one_core_facts(options, cores),
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-        },
-        markdown="\n\n".join(parts),
-        charts={"spawn": Chart("Spawn and wait (more is better)", "children / s", [panel])},
-        failures=own_failures(comparisons),
+    comparisons = compare_in_rounds(
+        {(str(at_once),): at_once for at_once in options.at_once},
+        [FLOOR, *options.loops],
+        options.rounds,
+        measure_round,
+        say,
     )
+    how = "loops in turn, parent and children on one core."
+    return PAGE.report(comparisons, facts, one_core_method(options, cores, how))

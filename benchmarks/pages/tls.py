@@ -10,11 +10,12 @@ from pathlib import Path
 from benchmarks.echo_server import STYLES
 from benchmarks.measure.affinity import Cores
 from benchmarks.measure.certificate import make_certificate
-from benchmarks.measure.closed_loop import CPU, RATE, Sample
-from benchmarks.measure.closed_loop_page import ClosedLoopPage, add_cells, cells_of, one_panel
+from benchmarks.measure.closed_loop import CPU, RATE, Sample, turns_method
+from benchmarks.measure.closed_loop_page import add_cells, bars_of, cells_of
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FASTNET_LOOPS, FLOOR, PACKAGES
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import DeclaredPage, in_panels
 from benchmarks.measure.echo_stand import LABELS, EchoStand
 from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import BuildFailed, build_native
@@ -23,16 +24,16 @@ from benchmarks.measure.page import Report, Say
 
 SUMMARY = "TLS echo, closed loop"
 
-METRICS = [RATE, CPU]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--turns", "4"]
-PAGE = ClosedLoopPage(
+_BARS = in_panels(lambda each: ", ".join(each.labels[:2]))
+PAGE = DeclaredPage(
     name="tls",
-    subject="TLS echo",
     labels=LABELS,
-    metrics=METRICS,
-    charts={"tls-cpu": CPU},
-    panels=one_panel(lambda comparison: ", ".join(comparison.labels[:2])),
+    metrics=[RATE, CPU],
+    charts={
+        "tls-cpu": bars_of("TLS echo", CPU, in_panels(lambda each: ", ".join(each.labels[:2])))
+    },
 )
 
 
@@ -77,4 +78,4 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
         certificate, key = make_certificate(Path(folder))
         stand = TlsStand(native, cores, load="tls_echo_client", certificate=certificate, key=key)
         comparisons = [stand.compare(cell, contenders, options, say) for cell in cells_of(options)]
-    return PAGE.report(comparisons, contenders, options, cores, facts)
+    return PAGE.report(comparisons, facts, turns_method(options, cores))

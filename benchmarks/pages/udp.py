@@ -13,12 +13,20 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import CPU, RATE, Loaded, Sample, in_turns, serving
-from benchmarks.measure.closed_loop_page import ClosedLoopPage, add_cells, cells_of, one_panel
-from benchmarks.measure.comparison import Comparison
+from benchmarks.measure.closed_loop import (
+    CPU,
+    RATE,
+    Loaded,
+    Sample,
+    compare_in_turns,
+    serving,
+    turns_method,
+)
+from benchmarks.measure.closed_loop_page import add_cells, bars_of, cells_of
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FLOOR, PACKAGES
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import DeclaredPage, in_panels
 from benchmarks.measure.echo_stand import Cell
 from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import BENCHMARKS, build_native
@@ -28,17 +36,14 @@ from benchmarks.measure.page import Report, Say
 SUMMARY = "UDP echo, closed loop"
 
 STYLES = ["protocol", "sock"]
-LABELS = ["style", "datagram", "clients"]
-METRICS = [RATE, CPU]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--turns", "4"]
-PAGE = ClosedLoopPage(
+_BARS = in_panels(str, title=lambda comparison: "datagrams")
+PAGE = DeclaredPage(
     name="udp",
-    subject="UDP echo",
-    labels=LABELS,
-    metrics=METRICS,
-    charts={"udp": RATE, "udp-cpu": CPU},
-    panels=one_panel(str, title="datagrams"),
+    labels=["style", "datagram", "clients"],
+    metrics=[RATE, CPU],
+    charts={"udp": bars_of("UDP echo", RATE, _BARS), "udp-cpu": bars_of("UDP echo", CPU, _BARS)},
 )
 
 
@@ -60,21 +65,19 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     facts = machine_facts(PACKAGES, compiler=SYSTEM)
     shorten_if_quick(options)
     native = build_native()
-    contenders = [FLOOR, *options.loops]
-    comparisons: list[Comparison[Sample]] = []
-    for cell in cells_of(options):
 
-        def serve(name: str, cell: Cell = cell) -> AbstractContextManager[Loaded]:
-            return serving(
-                _server(native, name, cell.style), lambda port: _load(native, cell, port), cores
-            )
+    def serve(cell: Cell, name: str) -> AbstractContextManager[Loaded]:
+        command = _server(native, name, cell.style)
+        return serving(command, lambda port: _load(native, cell, port), cores)
 
-        def report(line: str, cell: Cell = cell) -> None:
-            say(f"{', '.join(cell.labels)} clients: {line}")
-
-        outcomes = in_turns(contenders, options, serve, report)
-        comparisons.append(Comparison(cell.labels, outcomes))
-    return PAGE.report(comparisons, contenders, options, cores, facts)
+    comparisons = compare_in_turns(
+        {cell.labels: cell for cell in cells_of(options)},
+        [FLOOR, *options.loops],
+        options,
+        serve,
+        say,
+    )
+    return PAGE.report(comparisons, facts, turns_method(options, cores))
 
 
 def _server(native: Path, name: str, style: str) -> list[str]:

@@ -6,11 +6,12 @@ import argparse
 
 from benchmarks.echo_server import STYLES
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import CPU, RATE, Sample
-from benchmarks.measure.closed_loop_page import ClosedLoopPage, add_cells, cells_of, one_panel
+from benchmarks.measure.closed_loop import CPU, RATE, Sample, turns_method
+from benchmarks.measure.closed_loop_page import add_cells, bars_of, cells_of
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FLOOR, PACKAGES, PYTHON_FLOOR
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import DeclaredPage
 from benchmarks.measure.echo_stand import LABELS, EchoStand
 from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import build_native
@@ -19,16 +20,13 @@ from benchmarks.measure.page import Report, Say
 
 SUMMARY = "Unix-socket echo, closed loop"
 
-METRICS = [RATE, CPU]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--turns", "4"]
-PAGE = ClosedLoopPage(
+PAGE = DeclaredPage(
     name="unix",
-    subject="Unix-socket echo",
     labels=LABELS,
-    metrics=METRICS,
-    charts={"unix": RATE},
-    panels=one_panel(),
+    metrics=[RATE, CPU],
+    charts={"unix": bars_of("Unix-socket echo", RATE)},
 )
 
 
@@ -44,4 +42,4 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     stand = EchoStand(build_native(), cores, unix=True)
     contenders = [FLOOR, PYTHON_FLOOR, *options.loops]
     comparisons = [stand.compare(cell, contenders, options, say) for cell in cells_of(options)]
-    return PAGE.report(comparisons, contenders, options, cores, facts)
+    return PAGE.report(comparisons, facts, turns_method(options, cores))

@@ -10,33 +10,20 @@ all cores with the server.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.measure.affinity import Cores
-from benchmarks.measure.closed_loop import (
-    CPU,
-    RATE,
-    Sample,
-    protocol_facts,
-    protocol_sentence,
-)
-from benchmarks.measure.comparison import (
-    Comparison,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
-)
+from benchmarks.measure.closed_loop import CPU, RATE, Sample, turns_method
+from benchmarks.measure.comparison import Comparison
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FLOOR, PACKAGES
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import Bars, in_panels
 from benchmarks.measure.echo_stand import Cell, EchoStand, size_name
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import build_native
-from benchmarks.measure.options import add_loops, add_turns, choices, numbers, shorten_if_quick
+from benchmarks.measure.options import add_choices, add_loops, add_turns, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
 from benchmarks.measure.spread import spread
 from benchmarks.measure.tables import markdown_table
 
@@ -66,6 +53,7 @@ class Client:
         load: the program.
         name: shown.
         key: of its rows in the results.
+        chart: the name of its file.
         pinned: whether server and workers have one core each.
         sentence: where they run.
     """
@@ -73,6 +61,7 @@ class Client:
     load: str
     name: str
     key: str
+    chart: str
     pinned: bool
     sentence: str
 
@@ -82,6 +71,7 @@ CLIENTS = {
         "echo_workers",
         "workers in C++, pinned",
         "cells",
+        "uvloop_bench",
         True,
         "Server and workers have one core each.",
     ),
@@ -89,6 +79,7 @@ CLIENTS = {
         "echo_workers.py",
         "workers in Python, not pinned",
         "python_client_cells",
+        "uvloop_bench-python",
         False,
         "As in uvloop's own benchmark, server and workers run wherever the kernel puts them.",
     ),
@@ -97,19 +88,11 @@ CLIENTS = {
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    known = list(MODES)
     add_loops(parser)
-    parser.add_argument(
-        "--modes", type=choices("mode", known), default=known, help=f"of {','.join(known)}"
-    )
+    add_choices(parser, "--modes", "mode", MODES)
     parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
     parser.add_argument("--workers", type=int, default=WORKERS, help="client processes (3)")
-    parser.add_argument(
-        "--clients",
-        type=choices("client", list(CLIENTS)),
-        default=list(CLIENTS),
-        help=f"of {','.join(CLIENTS)}",
-    )
+    add_choices(parser, "--clients", "client", CLIENTS)
     add_turns(parser)
 
 
@@ -119,44 +102,40 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     shorten_if_quick(options)
     native = build_native()
     contenders = [FLOOR, *options.loops]
-    measured: dict[str, list[Comparison[Sample]]] = {}
-    parts = [
-        describe(facts),
-        f"{protocol_sentence(options, where='')} {options.workers} client workers.",
-    ]
-    for client in options.clients:
-        kind = CLIENTS[client]
+    method = turns_method(options, cores, f"{options.workers} client workers.", where="")
+    report = Report.begin("uvloop_bench", facts, method, workers=options.workers)
+    for kind in (CLIENTS[client] for client in options.clients):
         stand = EchoStand(native, cores, load=kind.load, pinned=kind.pinned)
-
-        def compare(size: int, mode: str, stand: EchoStand = stand) -> Comparison[Sample]:
-            cell = Cell(MODES[mode], size, options.workers)
-            outcomes = stand.compare(cell, contenders, options, say).outcomes
-            return Comparison((size_name(size), mode), outcomes)
-
-        rows = [compare(size, mode) for size in options.sizes for mode in options.modes]
-        measured[client] = rows
-        parts += [f"### {kind.name[0].upper()}{kind.name[1:]}", kind.sentence]
-        parts += metric_tables(rows, LABELS, contenders, METRICS)
-        parts += [_PACE.format(*rows[0].labels), _pace_table(rows[0])]
-        parts += missing_list(rows, label=1)
-    return Report(
-        results={
-            "page": "uvloop_bench",
-            "machine": facts,
-            "protocol": protocol_facts(options, cores),
-            "workers": options.workers,
-            **{
-                CLIENTS[client].key: [comparison.as_json(METRICS) for comparison in rows]
-                for client, rows in measured.items()
+        rows = stand.compare_rows(
+            {
+                (size_name(size), mode): Cell(MODES[mode], size, options.workers)
+                for size in options.sizes
+                for mode in options.modes
             },
-        },
-        markdown="\n\n".join(parts),
-        charts={
-            _chart_name(client): _chart(client, rows, options.sizes)
-            for client, rows in measured.items()
-        },
-        failures=[failure for rows in measured.values() for failure in own_failures(rows)],
-    )
+            contenders,
+            options,
+            say,
+        )
+        report.add_part(
+            kind.key,
+            rows,
+            LABELS,
+            METRICS,
+            f"### {kind.name[0].upper()}{kind.name[1:]}",
+            kind.sentence,
+            further=[_PACE.format(*rows[0].labels), _pace_table(rows[0])],
+            label=1,
+        )
+        report.charts[kind.chart] = Bars(
+            f"uvloop's echo benchmark, {kind.name}: requests per second (more is better)",
+            "thousand requests / s",
+            RATE,
+            in_panels(
+                lambda comparison: comparison.labels[1],
+                title=lambda comparison: f"{comparison.labels[0]} messages",
+            ),
+        ).drawn(rows)
+    return report
 
 
 _PACE = (
@@ -188,25 +167,3 @@ def _pace_table(comparison: Comparison[Sample]) -> str:
             ]
         )
     return markdown_table(header, rows)
-
-
-def _chart_name(client: str) -> str:
-    return "uvloop_bench" if client == "c++" else f"uvloop_bench-{client}"
-
-
-def _chart(client: str, rows: Sequence[Comparison[Sample]], sizes: Sequence[int]) -> Chart:
-    panels = [
-        metric_panel(
-            f"{size_name(size)} messages",
-            [each for each in rows if each.labels[0] == size_name(size)],
-            RATE,
-            lambda comparison: comparison.labels[1],
-        )
-        for size in sizes
-    ]
-    name = CLIENTS[client].name
-    return Chart(
-        f"uvloop's echo benchmark, {name}: requests per second (more is better)",
-        "thousand requests / s",
-        panels,
-    )

@@ -17,44 +17,43 @@ from benchmarks.measure.closed_loop import (
     RATE,
     Loaded,
     Sample,
-    in_turns,
-    protocol_facts,
-    protocol_sentence,
+    compare_in_turns,
     serving,
-)
-from benchmarks.measure.comparison import (
-    Comparison,
-    metric_panel,
-    metric_tables,
-    missing_list,
-    own_failures,
+    turns_method,
 )
 from benchmarks.measure.compilers import SYSTEM
 from benchmarks.measure.contenders import FLOOR
 from benchmarks.measure.cost_ratios import Cost
+from benchmarks.measure.declared_page import Bars, DeclaredPage
 from benchmarks.measure.echo_stand import masked_frame_size
-from benchmarks.measure.machine import describe, machine_facts
+from benchmarks.measure.machine import machine_facts
 from benchmarks.measure.native import BENCHMARKS, build_native
-from benchmarks.measure.options import add_turns, choices, numbers, shorten_if_quick
+from benchmarks.measure.options import add_choices, add_turns, numbers, shorten_if_quick
 from benchmarks.measure.page import Report, Say
-from benchmarks.measure.plots import Chart
 from benchmarks.websocket_server import SERVERS
 
 SUMMARY = "WebSocket echo in Python, closed loop"
 
-METRICS = [RATE, CPU]
+SIZES = [256, 8192]
 COSTS = [Cost(CPU, Sample)]
 COMPARISON_OPTIONS = ["--turns", "4", "--servers", "penstock"]
-LABELS = ["message"]
-SIZES = [256, 8192]
+PAGE = DeclaredPage(
+    name="websocket",
+    labels=["message"],
+    metrics=[RATE, CPU],
+    charts={
+        "websocket": Bars(
+            "WebSocket echo in Python: messages per second (more is better)",
+            "thousand messages / s",
+            RATE,
+        )
+    },
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The page's own options."""
-    known = list(SERVERS)
-    parser.add_argument(
-        "--servers", type=choices("server", known), default=known, help=f"of {','.join(known)}"
-    )
+    add_choices(parser, "--servers", "server", SERVERS)
     parser.add_argument("--sizes", type=numbers, default=SIZES, help="message sizes in bytes")
     parser.add_argument("--connections", type=int, default=32, help="connections (32)")
     add_turns(parser)
@@ -67,52 +66,27 @@ def measure(options: argparse.Namespace, cores: Cores, say: Say) -> Report:
     )
     shorten_if_quick(options)
     native = build_native()
-    script = str(BENCHMARKS / "websocket_server.py")
 
-    contenders = [FLOOR, *options.servers]
+    def serve(size: int, name: str) -> AbstractContextManager[Loaded]:
+        script = str(BENCHMARKS / "websocket_server.py")
+        server, client = [sys.executable, script, "--server", name], "websocket_client"
+        if name == FLOOR:
+            server, client = [str(native / "echo_floor")], "echo_client"
+            size = masked_frame_size(size)
+        load = ["--size", str(size), "--connections", str(options.connections)]
+        return serving(server, lambda port: [str(native / client), "--port", port, *load], cores)
 
-    def compare(size: int) -> Comparison[Sample]:
-        def serve(name: str) -> AbstractContextManager[Loaded]:
-            client, bytes_each = "websocket_client", size
-            server = [sys.executable, script, "--server", name]
-            if name == FLOOR:
-                client, bytes_each = "echo_client", masked_frame_size(size)
-                server = [str(native / "echo_floor")]
-
-            def load(port: str) -> list[str]:
-                command = [str(native / client), "--port", port, "--size", str(bytes_each)]
-                return [*command, "--connections", str(options.connections)]
-
-            return serving(server, load, cores)
-
-        outcomes = in_turns(
-            contenders, options, serve, report=lambda line: say(f"{size} B: {line}")
-        )
-        return Comparison((f"{size} B",), outcomes)
-
-    comparisons = [compare(size) for size in options.sizes]
-    parts = [
-        describe(facts),
-        f"{protocol_sentence(options)} {options.connections} connections, no compression.",
-        *metric_tables(comparisons, LABELS, contenders, METRICS),
-        *missing_list(comparisons),
-    ]
-    panel = metric_panel("", comparisons, RATE, lambda comparison: comparison.labels[0])
-    return Report(
-        results={
-            "page": "websocket",
-            "machine": facts,
-            "protocol": protocol_facts(options, cores),
-            "connections": options.connections,
-            "cells": [comparison.as_json(METRICS) for comparison in comparisons],
-        },
-        markdown="\n\n".join(parts),
-        charts={
-            "websocket": Chart(
-                "WebSocket echo in Python: messages per second (more is better)",
-                "thousand messages / s",
-                [panel],
-            )
-        },
-        failures=own_failures(comparisons),
+    comparisons = compare_in_turns(
+        {(f"{size} B",): size for size in options.sizes},
+        [FLOOR, *options.servers],
+        options,
+        serve,
+        say,
+    )
+    load = f"{options.connections} connections, no compression."
+    return PAGE.report(
+        comparisons,
+        facts,
+        turns_method(options, cores, load),
+        conditions={"connections": options.connections},
     )

@@ -135,5 +135,5 @@ def test_the_version_of_uwebsockets_is_that_of_its_sources(
 
 
 def test_sequential_messages_have_the_distribution_of_their_round_trips() -> None:
-    keys = [metric.key for metric in cpp_websocket_sequential.METRICS]
+    keys = [metric.key for metric in cpp_websocket_sequential.PAGE.metrics]
     assert keys[-3:] == [metric.key for metric in LATENCIES]

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +183,22 @@ def test_servers_are_up_together_and_loaded_in_turn() -> None:
     assert [len(outcomes[name].samples) for name in ("a", "lacks", "breaks", "b")] == [4, 0, 0, 4]
     assert outcomes["lacks"].missing == "no such style"
     assert outcomes["breaks"].missing == "a wrong reply"
+
+
+def test_a_server_that_its_machine_lacks_takes_no_turns() -> None:
+    def serve(name: str) -> AbstractContextManager[Any]:
+        if name == "lacks":
+            raise Unavailable("not installed")
+        return nullcontext(Always())
+
+    class Always:
+        def turn(self, options: argparse.Namespace) -> Sample:
+            return a_sample(1)
+
+    options = argparse.Namespace(rounds=2, turns=1)
+    outcomes = in_turns(["lacks", "a"], options, serve, lambda line: None)
+    assert outcomes["lacks"].missing == "not installed"
+    assert len(outcomes["a"].samples) == 2
 
 
 def test_the_spread_of_many_rounds_is_their_outer_deciles() -> None:

@@ -20,8 +20,8 @@ from benchmarks.measure.native import build_native
 from benchmarks.measure.processes import run, server
 from benchmarks.measure.publish import DOCUMENTS, between_markers
 from benchmarks.pages.echo import chosen_cells
-from benchmarks.pages.serial_polling import OWN_LOOP
 from benchmarks.run import check_publishing, load_pages, main, make_parser, narrowing
+from benchmarks.serial_ports.measured import OWN_LOOP
 from benchmarks.serial_ports.ptys import PtyPair, answering_process
 
 ROOT = Path(__file__).resolve().parents[3]
