@@ -21,9 +21,15 @@ from penstock.alicat import (
     LoopAlgorithm,
     PidSettings,
     SafeState,
+    Statistic,
+    StpNtpMode,
     TimeUnit,
     TotalizerId,
+    TotalizerLimitMode,
+    TotalizerMode,
+    Unit,
     UnknownGasError,
+    UnknownStatisticError,
     UnknownUnitError,
     open_device,
 )
@@ -134,6 +140,56 @@ async def test_batch_and_ramp_options_are_read_and_set() -> None:
         options = await device.ramp_options(up=True, down=False, to_zero=True, at_power_up=False)
         assert (options.up, options.down, options.to_zero) == (True, False, True)
         assert await device.ramp_options() == options
+
+
+async def test_statistics_and_units_of_settings_are_chosen_by_name_or_by_number() -> None:
+    async with simulated(MassFlowController("A")) as device:
+        by_name = await device.average_timing("mass_flow", 250)
+        assert by_name == await device.average_timing(5)
+        assert by_name.statistic is Statistic.MASS_FLOW
+        with pytest.raises(UnknownStatisticError, match="mass_flow"):
+            await device.average_timing("mass_flows")
+        pressure = await device.stp_ntp_pressure(StpNtpMode.STP, 14.5, Unit.PSI)
+        assert (pressure.pressure, pressure.unit_code) == (14.5, 10)
+        temperature = await device.stp_ntp_temperature(StpNtpMode.NTP, 20.0, "°C")
+        assert (temperature.temperature, temperature.unit_code) == (20.0, 2)
+        with pytest.raises(UnknownUnitError):
+            await device.stp_ntp_pressure(StpNtpMode.STP, 1.0, "SLPM")
+        counted = await device.totalizer_config(
+            flow_statistic_code=Statistic.MASS_FLOW,
+            mode=TotalizerMode.BIDIRECTIONAL,
+            limit_mode=TotalizerLimitMode.ROLLOVER,
+            digits=9,
+            decimal_place=1,
+        )
+        assert counted.flow_statistic_code == 5
+        assert counted.flow_statistic is Statistic.MASS_FLOW
+
+
+async def test_unit_of_a_setting_is_sent_as_the_code_that_belongs_to_its_statistic() -> None:
+    unit, asked = controller(), []
+
+    def answer(command: bytes) -> bytes:
+        asked.append(command)
+        return b"A 5 7 SLPM" if command.startswith(b"ASOCV") else b"A 1 +2.00 4 SL"
+
+    unit.replies[b"ASOCV*"] = unit.replies[b"TB*"] = answer
+    async with await open_device(
+        ScriptedBus(unit), timeout=TIMEOUT, assume_capabilities=Capability.ANALOG_OUTPUT
+    ) as device:
+        assert isinstance(device, FlowController)
+        shown = await device.analog_output_source(value="mass_flow", unit_code="SLPM")
+        assert (shown.value, shown.statistic) == (5, Statistic.MASS_FLOW)
+        await device.totalizer_batch(2.0, unit_code="SL")
+        await device.totalizer_batch(2.0, unit_code=Unit.US_GAL)
+        assert [command.split()[-1] for command in asked] == [b"7", b"4", b"5"]
+        with pytest.raises(UnknownUnitError):
+            await device.analog_output_source(value="mass_flow", unit_code="PSI")
+        with pytest.raises(UnknownUnitError):
+            await device.totalizer_batch(2.0, unit_code="SLPM")
+        with pytest.raises(AlicatValidationError, match="state both"):
+            await device.analog_output_source(unit_code="SLPM")
+    assert len(asked) == 3
 
 
 async def test_exhaust_needs_its_valve_and_a_confirmation() -> None:

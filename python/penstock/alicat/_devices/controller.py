@@ -63,11 +63,12 @@ from penstock.alicat.errors import (
     AlicatValidationError,
     ErrorContext,
 )
-from penstock.alicat.registry.units import stated_label
+from penstock.alicat.registry import Statistic
+from penstock.alicat.registry.units import stated_label, unit_number
 
 if TYPE_CHECKING:
     from penstock.alicat._instrument.reading import Reading
-    from penstock.alicat.registry import LoopControlVariable, Statistic, Unit
+    from penstock.alicat.registry import LoopControlVariable, Unit
 
 __all__ = ["FlowController", "PressureController"]
 
@@ -580,14 +581,18 @@ class FlowController(_Controller, FlowMeter):
         volume: float | None = None,
         *,
         totalizer: TotalizerId = TotalizerId.FIRST,
-        unit_code: int = 0,
+        unit_code: Unit | str | int = 0,
     ) -> TotalizerBatch:
         """Read or set the volume that flows until the valve is closed; 0 ends batching.
 
-        ``unit_code`` is the code of the unit of ``volume``; 0 is the unit that the totalizer has.
+        ``unit_code`` is the unit of ``volume`` or its code; 0 is the unit that the totalizer has.
+
+        Raises:
+            UnknownUnitError: a totalizer counts in no such unit.
         """
+        code = unit_number(unit_code, Statistic.TOT_MASS, Statistic.TOT_VOL)
         return await self.execute(
-            Commands.TOTALIZER_BATCH, TotalizerBatchRequest(totalizer, volume, unit_code)
+            Commands.TOTALIZER_BATCH, TotalizerBatchRequest(totalizer, volume, code)
         )
 
 

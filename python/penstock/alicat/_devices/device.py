@@ -80,7 +80,7 @@ from penstock.alicat.errors import (
     UnknownGasError,
 )
 from penstock.alicat.registry import Gas, Statistic, Unit
-from penstock.alicat.registry.units import unit_code
+from penstock.alicat.registry.units import unit_number
 from penstock.overflow import OverflowPolicy
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ class Device:
             UnknownUnitError: that quantity is not shown in that unit.
         """
         quantity = Statistic.coerce(statistic)
-        code = unit if unit is None or isinstance(unit, int) else unit_code(quantity, unit)
+        code = None if unit is None else unit_number(unit, quantity)
         return await self.execute(
             Commands.ENGINEERING_UNITS,
             EngineeringUnitsRequest(quantity, code, apply_to_group, override_special_rules),
@@ -362,27 +362,53 @@ class Device:
         return await self.execute(Commands.ZERO_BAND, ZeroBandRequest(zero_band))
 
     async def average_timing(
-        self, statistic_code: int, averaging_ms: int | None = None
+        self, statistic_code: Statistic | str | int, averaging_ms: int | None = None
     ) -> AverageTimingSetting:
-        """Read or set over how many milliseconds (0 to 9999) a statistic is averaged."""
+        """Read or set over how many milliseconds (0 to 9999) a statistic is averaged.
+
+        Args:
+            statistic_code: A statistic, its name or its number; 1 stands for all.
+            averaging_ms: The time.
+        """
         return await self.execute(
-            Commands.AVERAGE_TIMING, AverageTimingRequest(statistic_code, averaging_ms)
+            Commands.AVERAGE_TIMING,
+            AverageTimingRequest(Statistic.number_of(statistic_code), averaging_ms),
         )
 
     async def stp_ntp_pressure(
-        self, mode: StpNtpMode, pressure: float | None = None, unit_code: int | None = None
+        self,
+        mode: StpNtpMode,
+        pressure: float | None = None,
+        unit_code: Unit | str | int | None = None,
     ) -> StpNtpPressureSetting:
-        """Read or set the pressure that standardised or normalised flow refers to."""
+        """Read or set the pressure that standardised or normalised flow refers to.
+
+        ``unit_code`` is the unit of ``pressure`` or its code; without it, the unit stays.
+
+        Raises:
+            UnknownUnitError: that is not a unit of pressure.
+        """
+        code = None if unit_code is None else unit_number(unit_code, Statistic.ABS_PRESS)
         return await self.execute(
-            Commands.STP_NTP_PRESSURE, StpNtpPressureRequest(mode, pressure, unit_code)
+            Commands.STP_NTP_PRESSURE, StpNtpPressureRequest(mode, pressure, code)
         )
 
     async def stp_ntp_temperature(
-        self, mode: StpNtpMode, temperature: float | None = None, unit_code: int | None = None
+        self,
+        mode: StpNtpMode,
+        temperature: float | None = None,
+        unit_code: Unit | str | int | None = None,
     ) -> StpNtpTemperatureSetting:
-        """Read or set the temperature that standardised or normalised flow refers to."""
+        """Read or set the temperature that standardised or normalised flow refers to.
+
+        ``unit_code`` is the unit of ``temperature`` or its code; without it, the unit stays.
+
+        Raises:
+            UnknownUnitError: that is not a unit of temperature.
+        """
+        code = None if unit_code is None else unit_number(unit_code, Statistic.TEMP_STREAM)
         return await self.execute(
-            Commands.STP_NTP_TEMPERATURE, StpNtpTemperatureRequest(mode, temperature, unit_code)
+            Commands.STP_NTP_TEMPERATURE, StpNtpTemperatureRequest(mode, temperature, code)
         )
 
     # -- outputs, panel, notes
@@ -390,12 +416,26 @@ class Device:
     async def analog_output_source(
         self,
         channel: AnalogOutputChannel = AnalogOutputChannel.PRIMARY,
-        value: int | None = None,
-        unit_code: int | None = None,
+        value: Statistic | str | int | None = None,
+        unit_code: Unit | str | int | None = None,
     ) -> AnalogOutputSourceSetting:
-        """Read or choose what an analogue output shows."""
+        """Read or choose what an analogue output shows.
+
+        Args:
+            channel: The output.
+            value: A statistic, its name or its number; 0 and 1 are the lowest and the highest
+                level.
+            unit_code: The unit of the statistic or its code; without it, the unit stays.
+
+        Raises:
+            UnknownUnitError: that quantity is not shown in that unit.
+        """
+        number = None if value is None else Statistic.number_of(value)
+        if isinstance(unit_code, str):
+            # The command refuses a unit without a value.
+            unit_code = 0 if number is None else unit_number(unit_code, Statistic.by_code(number))
         return await self.execute(
-            Commands.ANALOG_OUTPUT_SOURCE, AnalogOutputSourceRequest(channel, value, unit_code)
+            Commands.ANALOG_OUTPUT_SOURCE, AnalogOutputSourceRequest(channel, number, unit_code)
         )
 
     async def blink_display(self, duration_s: int | None = None) -> BlinkDisplayState:
@@ -424,7 +464,7 @@ class Device:
         self,
         totalizer: TotalizerId = TotalizerId.FIRST,
         *,
-        flow_statistic_code: int | None = None,
+        flow_statistic_code: Statistic | str | int | None = None,
         mode: TotalizerMode | None = None,
         limit_mode: TotalizerLimitMode | None = None,
         digits: int | None = None,
@@ -432,11 +472,12 @@ class Device:
     ) -> TotalizerConfig:
         """Read or set what a totalizer counts.
 
+        ``flow_statistic_code``: a statistic, its name or its number; 1 switches the totalizer off.
+
         The data frame's format is read again after a change.
         """
-        request = TotalizerConfigRequest(
-            totalizer, flow_statistic_code, mode, limit_mode, digits, decimal_place
-        )
+        code = None if flow_statistic_code is None else Statistic.number_of(flow_statistic_code)
+        request = TotalizerConfigRequest(totalizer, code, mode, limit_mode, digits, decimal_place)
         return await self.execute(Commands.TOTALIZER_CONFIG, request)
 
     async def totalizer_reset(

@@ -223,6 +223,11 @@ class AverageTimingSetting:
     statistic_code: int
     averaging_ms: int
 
+    @property
+    def statistic(self) -> Statistic | None:
+        """The statistic; ``None`` for a number that is not listed here."""
+        return Statistic.from_code(self.statistic_code)
+
 
 # The manual shows the statistic's number before the time; instruments were seen to leave it out.
 _AVERAGE = reply_shape(rb"(?:(\d{1,3})\s+)?(\d{1,4})")

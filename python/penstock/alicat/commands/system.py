@@ -41,7 +41,7 @@ from penstock.alicat.commands.command import (
 )
 from penstock.alicat.commands.polling import decode_frame
 from penstock.alicat.errors import AlicatValidationError
-from penstock.alicat.registry import Unit
+from penstock.alicat.registry import Statistic, Unit
 from penstock.alicat.registry.units import clean_unit_label
 
 __all__ = [
@@ -285,6 +285,11 @@ class AnalogOutputSourceSetting:
     unit_code: int
     unit: Unit | None
     unit_label: str
+
+    @property
+    def statistic(self) -> Statistic | None:
+        """What it shows; ``None`` for the two levels, and for a number that is not listed here."""
+        return Statistic.from_code(self.value) if self.value > 1 else None
 
 
 _SOURCE = reply_shape(rb"(\d{1,3})\s+" + UNIT)

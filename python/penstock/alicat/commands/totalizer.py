@@ -31,7 +31,7 @@ from penstock.alicat.commands.command import (
 )
 from penstock.alicat.commands.polling import decode_frame
 from penstock.alicat.errors import AlicatValidationError
-from penstock.alicat.registry import Unit
+from penstock.alicat.registry import Statistic, Unit
 from penstock.alicat.registry.units import clean_unit_label
 
 __all__ = [
@@ -113,6 +113,11 @@ class TotalizerConfig:
     limit_mode: TotalizerLimitMode
     digits: int
     decimal_place: int
+
+    @property
+    def flow_statistic(self) -> Statistic | None:
+        """What it counts; ``None`` for a number that is not listed here."""
+        return Statistic.from_code(self.flow_statistic_code)
 
     @property
     def enabled(self) -> bool:

@@ -20,6 +20,7 @@ from penstock.alicat.modbus.opening import (
     open_modbus_device,
 )
 from penstock.alicat.modbus.protocol import (
+    ModbusExceptionCode,
     ModbusExceptionError,
     ReadRegisters,
     RtuFraming,
@@ -46,6 +47,7 @@ __all__ = [
     "LoopGains",
     "ModbusClient",
     "ModbusDiscoveryResult",
+    "ModbusExceptionCode",
     "ModbusExceptionError",
     "ModbusFlowController",
     "ModbusFlowMeter",

@@ -28,6 +28,7 @@ from penstock.alicat.modbus.controller import ModbusFlowController
 from penstock.alicat.modbus.device import ModbusFlowMeter
 from penstock.alicat.modbus.protocol import (
     Framing,
+    ModbusExceptionCode,
     ModbusExceptionError,
     ReadRegisters,
     RtuFraming,
@@ -209,7 +210,12 @@ async def modbus_client_for(
 
 
 #: What a gateway answers when the unit behind it does not.
-_OF_GATEWAYS: Final = frozenset({10, 11})
+_OF_GATEWAYS: Final = frozenset(
+    {
+        ModbusExceptionCode.GATEWAY_PATH_UNAVAILABLE,
+        ModbusExceptionCode.GATEWAY_TARGET_DEVICE_FAILED_TO_RESPOND,
+    }
+)
 _LAST_NUMBER: Final = 247
 #: Wire addresses, from the registers of the manuals, and how many of them.
 _BASIS_SERIAL: Final = (25, 6)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple, NoReturn, Protocol
 
 from penstock.alicat.errors import (
@@ -32,6 +33,7 @@ from penstock.alicat.errors import (
 
 __all__ = [
     "Framing",
+    "ModbusExceptionCode",
     "ModbusExceptionError",
     "ReadRegisters",
     "Reply",
@@ -51,28 +53,54 @@ EXCEPTION_FLAG = 0x80
 
 _MOST_READ = 125
 _MOST_WRITTEN = 123
+
+
+class ModbusExceptionCode(IntEnum):
+    """Why a request is refused: the codes of the specification (section 7)."""
+
+    ILLEGAL_FUNCTION = 1
+    ILLEGAL_DATA_ADDRESS = 2
+    ILLEGAL_DATA_VALUE = 3
+    SERVER_DEVICE_FAILURE = 4
+    ACKNOWLEDGE = 5
+    SERVER_DEVICE_BUSY = 6
+    NEGATIVE_ACKNOWLEDGE = 7
+    MEMORY_PARITY_ERROR = 8
+    GATEWAY_PATH_UNAVAILABLE = 10
+    GATEWAY_TARGET_DEVICE_FAILED_TO_RESPOND = 11
+
+
 _MEANINGS = {
-    1: "it does not have this function",
-    2: "it does not have these registers",
-    3: "it does not take these values",
-    4: "it failed to do it",
-    5: "it has begun and takes long",
-    6: "it is busy",
-    7: "it cannot do it in its present state",
-    8: "its memory has a parity error",
-    10: "the gateway has no path to it",
-    11: "it does not answer the gateway",
+    ModbusExceptionCode.ILLEGAL_FUNCTION: "it does not have this function",
+    ModbusExceptionCode.ILLEGAL_DATA_ADDRESS: "it does not have these registers",
+    ModbusExceptionCode.ILLEGAL_DATA_VALUE: "it does not take these values",
+    ModbusExceptionCode.SERVER_DEVICE_FAILURE: "it failed to do it",
+    ModbusExceptionCode.ACKNOWLEDGE: "it has begun and takes long",
+    ModbusExceptionCode.SERVER_DEVICE_BUSY: "it is busy",
+    ModbusExceptionCode.NEGATIVE_ACKNOWLEDGE: "it cannot do it in its present state",
+    ModbusExceptionCode.MEMORY_PARITY_ERROR: "its memory has a parity error",
+    ModbusExceptionCode.GATEWAY_PATH_UNAVAILABLE: "the gateway has no path to it",
+    ModbusExceptionCode.GATEWAY_TARGET_DEVICE_FAILED_TO_RESPOND: "it does not answer the gateway",
 }
 
 
 class ModbusExceptionError(AlicatCommandRejectedError):
-    """The instrument, or a gateway before it, answered with an exception code."""
+    """The instrument, or a gateway before it, answered with an exception code.
+
+    Attributes:
+        code: a :class:`ModbusExceptionCode`; the number itself if the specification lacks it.
+    """
 
     def __init__(self, code: int, *, context: ErrorContext | None = None) -> None:
-        self.code = code
-        meaning = _MEANINGS.get(code, "the specification does not list this code")
+        self.code: ModbusExceptionCode | int
+        try:
+            self.code = ModbusExceptionCode(code)
+        except ValueError:
+            self.code, meaning = code, "the specification does not list this code"
+        else:
+            meaning = _MEANINGS[self.code]
         super().__init__(
-            f"the instrument refused the request with Modbus exception {code}: {meaning}",
+            f"the instrument refused the request with Modbus exception {int(code)}: {meaning}",
             context=context,
         )
 

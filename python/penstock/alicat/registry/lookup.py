@@ -52,6 +52,17 @@ class Coded(StrEnum):
         return member
 
     @classmethod
+    def number_of(cls, value: Self | str | int) -> int:
+        """The number of a member, from itself, from one of its names or from the number.
+
+        A number is not looked up: the instrument may know more of them.
+
+        Raises:
+            UnknownGasError, UnknownStatisticError: nothing has that name.
+        """
+        return value if isinstance(value, int) else cls.coerce(value).code
+
+    @classmethod
     def coerce(cls, value: Self | str | int) -> Self:
         """A member from itself, from one of its names or from its number.
 

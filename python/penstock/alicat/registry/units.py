@@ -19,6 +19,7 @@ __all__ = [
     "code_of_unit",
     "stated_label",
     "unit_code",
+    "unit_number",
 ]
 
 
@@ -467,6 +468,23 @@ def unit_code(statistic: Statistic, unit: Unit | str) -> int:
             wanted.value, suggestions=tuple(other.value for other in list(codes)[:3])
         )
     return code
+
+
+def unit_number(unit: Unit | str | int, *statistics: Statistic) -> int:
+    """The number of a unit that may be named by its number, or by its name.
+
+    Its name counts for the first of ``statistics`` that is shown in it.
+
+    Raises:
+        UnknownUnitError: there is no such unit, or none of them is shown in it.
+    """
+    if isinstance(unit, int):
+        return unit
+    wanted = Unit.coerce(unit)
+    *others, last = statistics
+    numbers = (code_of_unit(statistic, wanted) for statistic in others)
+    found = next((number for number in numbers if number is not None), None)
+    return unit_code(last, wanted) if found is None else found
 
 
 def code_of_unit(statistic: Statistic, unit: Unit) -> int | None:

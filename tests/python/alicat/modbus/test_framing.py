@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.alicat import AlicatParseError, AlicatValidationError
 from penstock.alicat.modbus import (
+    ModbusExceptionCode,
     ModbusExceptionError,
     ReadRegisters,
     RtuFraming,
@@ -214,6 +215,12 @@ def test_exception_tells_its_code_and_meaning() -> None:
     with pytest.raises(ModbusExceptionError, match="does not have these registers") as caught:
         ReadRegisters(0, 1).decode(b"\x83\x02")
     assert caught.value.code == 2
+    assert caught.value.code is ModbusExceptionCode.ILLEGAL_DATA_ADDRESS
+    with pytest.raises(
+        ModbusExceptionError, match="Modbus exception 99: the specification"
+    ) as caught:
+        ReadRegisters(0, 1).decode(b"\x83\x63")
+    assert caught.value.code == 99
 
 
 @given(st.floats(width=32, allow_nan=False))
