@@ -1,5 +1,5 @@
-# The native build: penstock._core, penstock._record and penstock._uring for one Python, linked into the source tree under
-# their ABI-tagged names, so that the modules of several Pythons can coexist and a rebuild takes effect at once.
+# The native build: penstock._core, penstock._record and penstock._uring for one Python, copied into the source tree under
+# their ABI-tagged names, so that the modules of several Pythons can coexist.
 
 # build_extension VENV
 build_extension() {
@@ -19,13 +19,21 @@ build_extension() {
     fi
     say "native build: the extension modules for Python $version"
     cmake --build "$tree" --parallel "$(nproc)" || fail "the build in $tree failed"
-    link_extension "$tree"
+    place_extension "$tree"
 }
 
-link_extension() {
-    local module
+# A process that imports meanwhile finds the module of before or the new one: the linker writes a file step by step, and
+# half of one is "file too short". What runs keeps the module that it has.
+# place_extension TREE
+place_extension() {
+    local module placed beside
     compgen -G "$1/_core.*.so" >/dev/null || fail "the build in $1 made no extension module; are src/io and python/ext complete?"
     for module in "$1"/_*.so; do
-        ln -sfn "../../$module" "python/penstock/$(basename "$module")"
+        placed=python/penstock/$(basename "$module")
+        if [ ! -L "$placed" ] && cmp --silent "$module" "$placed"; then
+            continue
+        fi
+        beside=${placed%.so}.$$.so
+        { cp "$module" "$beside" && mv -fT "$beside" "$placed"; } || fail "the module $module cannot be copied to $placed"
     done
 }
