@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import zlib
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,15 @@ from penstock.record._columns.row_text import describe_columns, row_columns
 from penstock.record._network.rows import gzip_text
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
 
-__all__ = ["Beginning", "CopyEncoder", "SpooledCopy", "TableShape", "copied_rows", "quoted"]
+__all__ = [
+    "Beginning",
+    "CopyEncoder",
+    "SpooledCopy",
+    "TableShape",
+    "copied_rows",
+    "quoted",
+    "storable_json",
+]
 
 Beginning = Literal["new", "append", "overwrite"]
 """What becomes of a table that is there already when a run's first rows come."""
@@ -208,7 +217,17 @@ class TableShape:
     @classmethod
     def of(cls, schema: RecordSchema) -> TableShape:
         """The table for rows of ``schema``."""
-        return cls(column_types(schema), json.dumps(describe_columns(schema)), schema.metadata)
+        columns = storable_json(json.dumps(describe_columns(schema)))
+        return cls(column_types(schema), columns, storable_json(schema.metadata))
+
+
+# Escaped as JSON has it, and the backslash is not itself escaped.
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+
+
+def storable_json(text: str) -> str:
+    """JSON without the one character that PostgreSQL's texts cannot hold."""
+    return _NUL.sub(r"\1\\\\0", text)
 
 
 def copied_rows(

@@ -14,7 +14,7 @@ from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record._postgres_copy import Beginning, CopyEncoder, SpooledCopy
 from penstock.record.errors import RecordError, SinkExistsError, SinkWriteError
-from penstock.record.postgres_server import PostgresServer, load_psycopg
+from penstock.record.postgres_server import PostgresServer, check_new_table, load_psycopg
 from penstock.record.sink import LossWindow
 
 __all__ = ["PostgresSink"]
@@ -76,6 +76,7 @@ class PostgresSink(NetworkSink):
     ) -> None:
         if overwrite and append:
             raise ValueError("overwrite and append exclude each other: pass one of them")
+        check_new_table(table)
         beginning: Beginning = "overwrite" if overwrite else "append" if append else "new"
         server = PostgresServer(dsn, table, connect_timeout, timescale, patience=timeout)
         file = _SpooledTable(

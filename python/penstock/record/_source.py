@@ -32,6 +32,7 @@ __all__ = [
     "ReadingLike",
     "SchemaSource",
     "SourceEvent",
+    "Stamped",
 ]
 
 FieldKind = Literal["float", "int", "bool", "text", "timestamp"]
@@ -51,24 +52,12 @@ class ReadingLike(Protocol):
     def status(self) -> Collection[str]: ...
 
 
-class DeviceResultLike(Protocol):
-    """A reply, or the error in its place, with its own four time stamps.
+class Stamped(Protocol):
+    """An exchange with a device, stamped on both clocks: when it was asked, when its answer came.
 
-    ``received_*`` of a failed poll is the moment at which it was given up. The ``_at`` stamps are
-    aware UTC datetimes read from the wall clock, the ``_monotonic_ns`` stamps come from
-    ``time.monotonic_ns``.
-
-    Three more attributes are used where a result has them: ``requested_unix_ns`` and
-    ``received_unix_ns``, the ``_at`` stamps in nanoseconds since 1970, which saves a conversion and
-    keeps the digits below a microsecond; and ``first_byte_monotonic_ns``, when the first byte of
-    the reply came, or None. A source that has the last declares ``stamps_first_byte = True``.
+    The ``_at`` stamps are aware UTC datetimes read from the wall clock, the ``_monotonic_ns``
+    stamps come from ``time.monotonic_ns``.
     """
-
-    @property
-    def value(self) -> ReadingLike | None: ...
-
-    @property
-    def error(self) -> Exception | None: ...
 
     @property
     def requested_at(self) -> datetime: ...
@@ -81,6 +70,24 @@ class DeviceResultLike(Protocol):
 
     @property
     def received_monotonic_ns(self) -> int: ...
+
+
+class DeviceResultLike(Stamped, Protocol):
+    """A reply, or the error in its place, with its own four time stamps.
+
+    ``received_*`` of a failed poll is the moment at which it was given up.
+
+    Three more attributes are used where a result has them: ``requested_unix_ns`` and
+    ``received_unix_ns``, the ``_at`` stamps in nanoseconds since 1970, which saves a conversion and
+    keeps the digits below a microsecond; and ``first_byte_monotonic_ns``, when the first byte of
+    the reply came, or None. A source that has the last declares ``stamps_first_byte = True``.
+    """
+
+    @property
+    def value(self) -> ReadingLike | None: ...
+
+    @property
+    def error(self) -> Exception | None: ...
 
 
 class FieldSchemaLike(Protocol):

@@ -159,6 +159,9 @@ class _Group:
         self._rows = 0
         self._widths: dict[str, int] = {}
         self._variables: dict[str, Any] = {}
+        # The names in the file of columns and dimensions.
+        self._names: dict[tuple[str, str], str] = {}
+        self._taken = {"time", "t_ns", "row"}
         place.dimensions["row"] = None
 
     def append(self, rows: Any) -> None:
@@ -193,23 +196,23 @@ class _Group:
                 stamps = column.cast(pa.timestamp("ns", "UTC")).cast(pa.int64())
                 exact = stamps.fill_null(_NO_INTEGER).to_numpy(zero_copy_only=False)
                 coarse = numpy.where(exact == _NO_INTEGER, _NO_INTEGER, exact // 1000)
-                time = "time" if name == "t_utc" else _plain(name)
+                time = "time" if name == "t_utc" else self._name(name)
                 self._variable(time, name, "i8", self._about_time(name))[begin:end] = coarse
                 if name == "t_utc":
                     about = {"long_name": _characters("nanoseconds since 1970-01-01T00:00:00Z")}
                     self._variable("t_ns", name, "i8", about)[begin:end] = exact
             elif pa.types.is_boolean(kind):
                 values = column.cast(pa.int8()).fill_null(_NO_TRUTH)
-                variable = self._variable(_plain(name), name, "i1", _about_truth(numpy))
+                variable = self._variable(self._name(name), name, "i1", _about_truth(numpy))
                 variable[begin:end] = values.to_numpy(zero_copy_only=False)
             elif pa.types.is_integer(kind):
                 values = column.cast(pa.int64()).fill_null(_NO_INTEGER)
                 about = {"_FillValue": numpy.int64(_NO_INTEGER)}
-                variable = self._variable(_plain(name), name, "i8", about)
+                variable = self._variable(self._name(name), name, "i8", about)
                 variable[begin:end] = values.to_numpy(zero_copy_only=False)
             elif pa.types.is_floating(kind):
                 about = {"_FillValue": numpy.float64("nan")}
-                variable = self._variable(_plain(name), name, "f8", about)
+                variable = self._variable(self._name(name), name, "f8", about)
                 variable[begin:end] = column.to_numpy(zero_copy_only=False)
             else:
                 self._append_texts(name, column, begin, end, numpy)
@@ -232,7 +235,7 @@ class _Group:
         texts = column.cast(pa.string()).fill_null("").dictionary_encode()
         distinct = numpy.array(texts.dictionary.cast(pa.binary()).to_pylist(), dtype="S")
         width = max(1, distinct.dtype.itemsize)
-        dimension = f"{_plain(name)}_length"
+        dimension = self._name(name, "_length")
         before = self._widths.get(name)
         if before is None:
             self._place.dimensions[dimension] = None
@@ -242,8 +245,21 @@ class _Group:
         full = self._widths[name]
         letters = distinct.astype(f"S{full}").view("S1").reshape(len(distinct), full)
         letters = letters[texts.indices.to_numpy(zero_copy_only=False)]
-        variable = self._variable(_plain(name), name, "S1", {}, dimension)
+        variable = self._variable(self._name(name), name, "S1", {}, dimension)
         variable[begin:end, :full] = letters
+
+    def _name(self, column: str, suffix: str = "") -> str:
+        """The name in the file of a column, or of its dimension: two columns never have one."""
+        known = self._names.get((column, suffix))
+        if known is None:
+            known = plain = _plain(column + suffix)
+            number = 1
+            while known in self._taken:
+                number += 1
+                known = f"{plain}_{number}"
+            self._taken.add(known)
+            self._names[column, suffix] = known
+        return known
 
     def _variable(
         self, name: str, column: str, kind: str, about: Mapping[str, Any], *more: str
@@ -270,7 +286,8 @@ class _Group:
             variable.attrs[key] = value
         if name not in ("time", "t_ns"):
             variable.attrs["coordinates"] = _characters("time")
-        if (long_name := _LONG_NAMES.get(column)) and "long_name" not in variable.attrs:
+        long_name = _LONG_NAMES.get(column) or ("" if column == name else column)
+        if long_name and "long_name" not in variable.attrs:
             variable.attrs["long_name"] = _characters(long_name)
         unit = unit_for(self._units, column, self._device or "")
         if column in _SECONDS:
@@ -295,7 +312,8 @@ def _describe(place: Any, facts: Mapping[str, Any]) -> None:
     for name, value in facts.items():
         if value is None or name in ("device", "_FillValue"):
             continue
-        plain = isinstance(value, int | float) and not isinstance(value, bool)
+        wide = isinstance(value, int) and not -(2**63) <= value < 2**63
+        plain = isinstance(value, int | float) and not isinstance(value, bool) and not wide
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         place.attrs[_plain(name)] = value if plain else _characters(text)
 

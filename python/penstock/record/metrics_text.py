@@ -85,24 +85,29 @@ def recording_metrics(
     for name, text, total in of_sink:
         totals = [(label, total(counts)) for label, counts in written]
         page.family(f"sink_{name}_total", "counter", text, totals)
-    network = {sink.server: sink for sink in sinks}
+    network: dict[str, list[NetworkSink]] = {}
+    for sink in sinks:  # one server may have several
+        network.setdefault(sink.server, []).append(sink)
     page.family(
         "sink_up",
         "gauge",
         "Whether the server takes rows.",
-        [({"server": n}, float(s.trouble is None)) for n, s in network.items()],
+        [
+            ({"server": name}, float(all(each.trouble is None for each in of)))
+            for name, of in network.items()
+        ],
     )
     page.family(
         "spool_rows",
         "gauge",
         "Rows of this run that the server does not have yet.",
-        [({"server": n}, s.rows_waiting) for n, s in network.items()],
+        [({"server": n}, sum(each.rows_waiting for each in of)) for n, of in network.items()],
     )
     page.family(
         "refused_rows_total",
         "counter",
         "Rows that the server will never take.",
-        [({"server": n}, s.rows_refused) for n, s in network.items()],
+        [({"server": n}, sum(each.rows_refused for each in of)) for n, of in network.items()],
     )
     return page.text()
 

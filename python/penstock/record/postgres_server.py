@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from penstock.record._postgres_copy import SpooledCopy, TableShape, quoted
+from penstock.record._postgres_copy import SpooledCopy, TableShape, quoted, storable_json
 from penstock.record.errors import SinkDependencyError, SinkWriteError
 from penstock.record.schema import RecordSchema
 
-__all__ = ["PostgresServer", "check_uri", "is_postgres", "load_psycopg"]
+__all__ = ["PostgresServer", "check_new_table", "check_uri", "is_postgres", "load_psycopg"]
 
 _LISTED = """
 CREATE TABLE IF NOT EXISTS {parts} (
@@ -42,6 +42,7 @@ CREATE TABLE IF NOT EXISTS {runs} (
 
 # Between two statements of a transaction, without a patience.
 _IDLE_S = 60.0
+_LONGEST_NAME = 55
 
 # Signature, flags and the size of no extension; the number of fields that no row has (the manual,
 # page "COPY", section "Binary Format").
@@ -213,14 +214,18 @@ class PostgresServer:
         if self._timescale is False:
             return
         row = self._connection.execute(
-            "SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'"
+            "SELECT extversion, nspname FROM pg_extension JOIN pg_namespace ns "
+            "ON ns.oid = extnamespace WHERE extname = 'timescaledb'"
         ).fetchone()
         if row is None:
             return
         # Since 2.13 the dimension is an object of its own.
         version = tuple(int(part) for part in row[0].split("-")[0].split(".")[:2])
-        dimension = "by_range('t_utc')" if version >= (2, 13) else "'t_utc'::name"
-        self._connection.execute(f"SELECT create_hypertable(%s::regclass, {dimension})", (name,))
+        where = quoted(row[1])
+        dimension = f"{where}.by_range('t_utc')" if version >= (2, 13) else "'t_utc'::name"
+        self._connection.execute(
+            f"SELECT {where}.create_hypertable(%s::regclass, {dimension})", (name,)
+        )
 
     # -- tables -------------------------------------------------------------------------------
 
@@ -323,7 +328,7 @@ class PostgresServer:
                 if copy.facts is not None:
                     connection.execute(
                         f"UPDATE {self.qualified('penstock_parts')} SET facts = %s WHERE part = %s",
-                        (json.dumps(copy.facts), listed),
+                        (storable_json(json.dumps(copy.facts)), listed),
                     )
         except BaseException:
             self._tables.clear()  # those that were made in it are not there
@@ -375,7 +380,17 @@ class PostgresServer:
         return row[0] is not None
 
 
+def check_new_table(table: str) -> None:
+    """Refuse a name for a table that the server would cut, with a number behind it. ValueError."""
+    if len(table.rpartition(".")[2].encode()) > _LONGEST_NAME:
+        raise ValueError(
+            f"a table cannot be named {table!r}: choose a name of at most {_LONGEST_NAME} bytes"
+        )
+
+
 # What is the URI of a PostgreSQL server.
+
+_PASSWORDS = frozenset({"password", "sslpassword"})
 
 
 def is_postgres(target: str) -> bool:
@@ -387,7 +402,7 @@ def check_uri(uri: str) -> None:
     """Refuse a URI of libpq that is malformed, or holds a password. ValueError, without it."""
     try:
         parts = urlsplit(uri)
-        wrong = parts.password is not None or "password" in parse_qs(parts.query)
+        wrong = parts.password is not None or not _PASSWORDS.isdisjoint(parse_qs(parts.query))
     except ValueError:
         raise ValueError(
             "the postgresql:// address is malformed: write postgresql://USER@HOST:PORT/DATABASE"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +33,7 @@ _TEXT_PARTITIONS = ("device", "run")
 _ROWS_A_BATCH = 65_536
 # How a status of Arrow says that a file system has failed, also within an error of DuckDB.
 _ARROW_FAILED = "IOError: "
+_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(ANALYZE\s+)?", re.IGNORECASE)
 
 
 class QueryError(RecordError):
@@ -182,13 +184,26 @@ class QuerySession:
                     f"the SQL has {len(statements)} statements; write exactly one, without ;"
                 )
             kind = statements[0].type.name
-            if kind not in ("SELECT", "EXPLAIN"):
+            if kind == "EXPLAIN":
+                kind = self._explained_kind(sql)
+            if kind != "SELECT":
                 raise QueryError(
                     f"the SQL is a statement {kind}, and a query only reads; write a SELECT"
                 )
             return self._database.sql(sql).to_arrow_reader(_ROWS_A_BATCH)
         except self._duckdb.Error as error:
             raise self.explained(error) from error
+
+    def _explained_kind(self, sql: str) -> str:
+        """What kind of statement follows EXPLAIN, which with ANALYZE is run: also one that writes.
+
+        DuckDB may write the files that it may read, and those of the recording are.
+        """
+        found = _EXPLAIN.match(sql)
+        inside = [] if found is None else self._database.extract_statements(sql[found.end() :])
+        if len(inside) != 1:
+            raise QueryError("write EXPLAIN or EXPLAIN ANALYZE, and then a SELECT")
+        return str(inside[0].type.name)
 
     def explained(self, error: Exception) -> Exception:
         """The error of DuckDB as one of the project's; any other one as it is."""

@@ -111,6 +111,21 @@ def test_units_and_limits_are_those_of_the_run(recording: Path, tmp_path: Path) 
     assert grafana_unit(None) == "none"
 
 
+def test_influxdb_is_asked_by_a_user_or_with_a_token(recording: Path) -> None:
+    """A password without a user is not sent; the lines for later versions are YAML too."""
+    yaml = pytest.importorskip("yaml")
+    out, _ = dashboard_of(recording, "influx")
+    text = (out / "provisioning/datasources/penstock.yaml").read_text()
+    [data] = yaml.safe_load(text)["datasources"]
+    assert (data["user"], data["secureJsonData"]) == ("grafana", {"password": "$INFLUX_PASSWORD"})
+    others = "".join(line[2:] + "\n" for line in text.splitlines() if line.startswith("#     "))
+    later = yaml.safe_load(others)
+    assert later["jsonData"]["httpHeaderName1"] == "Authorization"
+    assert later["secureJsonData"] == {"httpHeaderValue1": "Token $INFLUX_TOKEN"}
+    service = yaml.safe_load((out / "compose.yaml").read_text())["services"]["grafana"]
+    assert {"INFLUX_PASSWORD", "INFLUX_TOKEN"} <= service["environment"].keys()
+
+
 def test_a_folder_that_is_there_is_left_alone(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ import urllib.request
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -73,6 +74,19 @@ def test_the_page_has_last_values_and_counts() -> None:
     assert found[r'penstock_sink_rows_written_total sink="a \"quoted\" \\ name"'] == "7"
     assert page.endswith("\n")
     assert "\r" not in page
+
+
+def test_two_sinks_of_one_server_are_one_series() -> None:
+    sinks: Any = [
+        SimpleNamespace(
+            server="influx://lab", trouble=trouble, rows_waiting=3, rows_refused=refused
+        )
+        for away, refused in (("away", 1), (None, 2))
+    ]
+    found = samples(recording_metrics(AcquisitionSummary(datetime.now(UTC)), LastValues(), sinks))
+    assert found['penstock_sink_up server="influx://lab"'] == "0.0"
+    assert found['penstock_spool_rows server="influx://lab"'] == "6"
+    assert found['penstock_refused_rows_total server="influx://lab"'] == "3"
 
 
 def test_promtool_accepts_the_page() -> None:

@@ -233,6 +233,9 @@ def test_a_wrong_query_leaves_no_file(tmp_path: Path, query: Query) -> None:
         ("SELECT * FROM read_text('/etc/passwd')", "a query reads the recording and nothing else"),
         ("SELECT * FROM '/etc/passwd'", "Table with name /etc/passwd does not exist"),
         ("SELECT * FROM glob('/etc/*')", "a query reads the recording and nothing else"),
+        ("EXPLAIN ANALYZE COPY samples TO 'x.csv'", "the SQL is a statement COPY"),
+        ("EXPLAIN /**/ ANALYZE SELECT 1", "the SQL"),
+        ("EXPLAIN EXPLAIN ANALYZE SELECT 1", "the SQL"),
     ],
 )
 def test_wrong_sql_is_told_in_a_sentence(
@@ -244,6 +247,22 @@ def test_wrong_sql_is_told_in_a_sentence(
     assert error.startswith("penstock: ")
     assert expected in error
     assert len(error.splitlines()) == 1
+
+
+def test_no_sql_writes_the_recording_that_it_may_read(tmp_path: Path, query: Query) -> None:
+    path = record_to(tmp_path / "run.parquet")
+    before = path.read_bytes()
+    for sql in (
+        f"EXPLAIN ANALYZE COPY (SELECT 1) TO '{path}'",
+        f"EXPLAIN (ANALYZE) COPY (SELECT 1) TO '{path}'",
+        f"-- a remark\nEXPLAIN ANALYZE COPY (SELECT 1) TO '{path}'",
+        f"COPY (SELECT 1) TO '{path}'",
+    ):
+        query(path, sql, code=2)
+        assert path.read_bytes() == before
+    for sql in ("EXPLAIN SELECT * FROM samples", "explain analyze FROM samples"):
+        out, _ = query(path, sql, "--format", "csv")
+        assert b"explain_" in out or b"analyzed_plan" in out
 
 
 def test_a_damaged_file_is_no_fault_of_the_sql(

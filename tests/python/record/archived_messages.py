@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
+import pytest
 
 from penstock.record._nats.run_reader import StreamMessage
-from penstock.record.archives import archive_files
+from penstock.record.archives import Store, archive_files
+from penstock.record.archives.manifest import Fenced
+from penstock.record.archives.run_archive import RunArchive
+from penstock.record.archives.waiting_run import RunOptions
 from tests.python.record.batches import flow_batch
 
-__all__ = ["message", "rows_of"]
+__all__ = ["flows_of", "joined_by_one_of_two_owners", "message", "rows_of"]
 
 
 def message(
@@ -40,3 +44,31 @@ def rows_of(target: Path) -> list[tuple[str, str, int, float]]:
         columns = (table[each].to_pylist() for each in ("device", "archive_row", "Mass_Flow"))
         found += [(run, *row) for row in zip(*columns, strict=True)]
     return found
+
+
+def flows_of(store: Store, name: str) -> list[float]:
+    """The flows in a file of an archive."""
+    data = store.read(name)
+    assert data is not None
+    found: list[float] = (
+        pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data)).read()["Mass_Flow"].to_pylist()
+    )
+    return found
+
+
+def joined_by_one_of_two_owners(store: Store, target: str) -> RunArchive:
+    """Let two archivers take one run for theirs, and one of them join its files; that one."""
+    first, second = (RunArchive(store, "r", RunOptions(join=3, grace=0.0)) for _ in range(2))
+    for each in (first, second):
+        each.load()
+        each.add(message(1, 1))
+    first.write()
+    with pytest.raises(Fenced):
+        second.write()
+    for part in (2, 3):
+        first.add(message(part, part, 2))
+        first.write()
+    assert len(archive_files(target)) == 3
+    while first.tidy():
+        pass
+    return first

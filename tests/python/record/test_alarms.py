@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -219,3 +221,74 @@ def test_a_broker_that_is_killed_gets_each_alarm_and_keeps_its_state(tmp_path: P
             found = [json.loads(payload) for _, topic, payload in subscriber.messages]
     assert {event["state"] for event in found} == {"returned"}
     assert any(topic == "lab/alarms/argon/Mass_Flow/1" for _, topic, _ in subscriber.messages)
+
+
+def test_a_value_that_json_cannot_have_holds_up_no_alarm(tmp_path: Path, secret: Path) -> None:
+    alarms = book(tmp_path, "hook")
+    with receiver(SECRET) as hook:
+        delivery = AlarmDelivery(alarms, {"hook": Webhook(hook.url, secret_file=secret)}, 0.01)
+        delivery.start()
+        alarms.begin(KEY, "Mass_Flow is inf SCCM, above 30 SCCM", math.inf)
+        assert delivery.close() == 0
+    [(_, body)] = hook.got
+    assert (body["data"]["value"], "inf" in body["data"]["message"]) == (None, True)
+
+
+def test_a_clock_that_is_set_ends_no_delivery_and_lengthens_no_shelf(
+    tmp_path: Path, secret: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at the start of a machine without a clock of its own, whose network comes just then."""
+    alarms = book(tmp_path, "hook")
+    moments = [1e9]
+    monkeypatch.setattr(time, "time", lambda: moments[0])
+    alarms.begin(KEY, "too high", 3.0)
+    moments[0] = 1.7e9
+    with receiver(SECRET) as hook:
+        hook.answers = [503]
+        delivery = AlarmDelivery(alarms, {"hook": Webhook(hook.url, secret_file=secret)}, 0.01)
+        delivery.start()
+        first, second = hook.wait_for(2)
+        assert first == second
+        assert delivery.close() == 0
+    alarms.shelve(KEY, 60, "ann")
+    assert alarms.end_shelves() == []
+    moments[0] = 1e9
+    assert alarms.end_shelves() == [KEY]
+
+
+def test_a_new_alarm_does_not_wait_for_the_pause_of_an_old_one(
+    tmp_path: Path, secret: Path
+) -> None:
+    alarms = book(tmp_path, "hook")
+    with receiver(SECRET) as hook:
+        hook.answers = [503]
+        delivery = AlarmDelivery(alarms, {"hook": Webhook(hook.url, secret_file=secret)}, 3600)
+        delivery.start()
+        alarms.begin(KEY, "too high", 3.0)
+        delivery.look()
+        hook.wait_for(1)
+        alarms.end(KEY, "inside", 1.0)
+        delivery.look()
+        hook.wait_for(3)
+        assert delivery.close() == 0
+    assert [body["type"] for _, body in hook.got] == ["alarm.begin"] * 2 + ["alarm.end"]
+
+
+@pytest.mark.parametrize("all_refused", [False, True])
+def test_an_alarm_that_its_receiver_refuses_holds_up_no_other(
+    tmp_path: Path, secret: Path, all_refused: bool
+) -> None:
+    """But where it refuses all, by a wrong secret say, none is given up."""
+    alarms = book(tmp_path, "hook")
+    alarms.begin(KEY, "too high", 3.0)
+    alarms.end(KEY, "inside", 1.0)
+    bad, good = (event["id"] for event in alarms.waiting("hook"))
+    with receiver(SECRET) as hook:
+        hook.answers = [400, 400, 400, 400 if all_refused else 204]
+        delivery = AlarmDelivery(alarms, {"hook": Webhook(hook.url, secret_file=secret)}, 0.01)
+        delivery.start()
+        got = hook.wait_for(6 if all_refused else 4)
+        assert delivery.close() == 0
+    assert got[:4] == [bad, bad, bad, good]
+    assert got[4:] == ([bad, good] if all_refused else [])
+    assert any("will not take" in text for text in delivery.said) is not all_refused

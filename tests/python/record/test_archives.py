@@ -20,6 +20,7 @@ import pytest
 import penstock
 from penstock.record import Field, NatsSink, RecordSchema
 from penstock.record._nats.connection import NatsConnection
+from penstock.record._nats.run_reader import StreamMessage
 from penstock.record.archives import (
     Archiver,
     ArchiverOptions,
@@ -29,7 +30,7 @@ from penstock.record.archives import (
 )
 from penstock.record.archives.manifest import Fenced, Manifest, load_manifest, manifests
 from penstock.record.archives.run_archive import RunArchive
-from penstock.record.archives.waiting_run import RunOptions
+from penstock.record.archives.waiting_run import RunOptions, identity_of
 from tests.python.documentation.page_steps import DOCS, blocks
 from tests.python.integration.daemons import PATIENT, until
 from tests.python.integration.nats import NatsServer, nats_server
@@ -409,3 +410,30 @@ def test_the_program_of_the_page(tmp_path: Path) -> None:
     names: dict[str, Any] = {}
     exec(compile(code.replace("/data/archive", str(tmp_path)), "docs/archive.md", "exec"), names)
     assert names["files"] == archive_files(tmp_path) != []
+
+
+@pytest.mark.parametrize("number", ["²", "9" * 5000, "-1", "1e3", ""])
+def test_an_identity_that_no_recorder_wrote_is_none(number: str) -> None:
+    stranger = StreamMessage(1, "lab.r.fuel", f"r/fuel/{number}", 0, b"")
+    assert identity_of(stranger) == ("", "", 0)
+
+
+def test_runs_are_found_in_all_that_a_server_tells_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers name a hundred thousand subjects in one answer, and the rest if they are asked."""
+    names = [f"lab.r{number}.fuel" for number in range(5)]
+
+    async def answer(
+        connection: object, timeout: float, what: str, asked: dict[str, Any]
+    ) -> dict[str, Any]:
+        assert what == "STREAM.INFO.lab"
+        page = names[asked["offset"] :][:2]
+        subjects = dict.fromkeys(page, 1)
+        return {"total": len(names), "state": {"first_seq": 1, "subjects": subjects}}
+
+    monkeypatch.setattr("penstock.record.archives.archiver.ask", answer)
+    archiver = Archiver("nats://h/lab", store_at(str(tmp_path)))
+    connection: Any = None
+    found = asyncio.run(archiver._discover(connection))
+    assert found == [f"r{number}" for number in range(5)]

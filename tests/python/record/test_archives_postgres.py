@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.cli import main
 from penstock.record import Field, NatsSink, RecordSchema
 from penstock.record._nats.run_reader import StreamMessage
 from penstock.record.archives import ArchiveError, PostgresArchive, RunOptions
@@ -251,3 +252,14 @@ def test_archivers_that_are_killed_have_each_row_once(
         assert number == flow
         by_run.setdefault(run, []).append(number)
     assert sorted(by_run.values()) == sorted(list(range(count)) for count in recorded)
+
+
+@pytest.mark.parametrize("place", ["me:secret@h/d", "me@h/d?sslpassword=secret"])
+def test_a_password_on_the_command_line_is_refused(
+    place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where every user of the machine could read it as long as the archiver runs."""
+    assert main(["archive", "nats://h/lab", f"postgresql://{place}"]) == 2
+    error = capsys.readouterr().err
+    assert "PGPASSWORD" in error
+    assert "secret" not in error

@@ -8,19 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
-import pyarrow.parquet
 import pytest
 
 from penstock.cli import main
 from penstock.record import RecordError
 from penstock.record._nats.run_reader import StreamMessage
 from penstock.record.archives import ArchiveError, archive_files, store_at
-from penstock.record.archives.manifest import Fenced
 from penstock.record.archives.run_archive import RunArchive
 from penstock.record.archives.waiting_run import RunOptions
 from penstock.record.queries import QuerySession, s3_datasets
 from tests.python.integration.seaweedfs import S3Server, s3_server
-from tests.python.record.archived_messages import message
+from tests.python.record.archived_messages import (
+    flows_of,
+    joined_by_one_of_two_owners,
+    message,
+)
 from tests.python.record.batches import flow_batch
 
 pytestmark = pytest.mark.slow
@@ -45,25 +47,10 @@ def server(running: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
 
 def test_an_archive_in_a_bucket_and_then_without_it(server: S3Server) -> None:
     store = store_at(TARGET)
-    first, second = (RunArchive(store, "r", RunOptions(join=3, grace=0.0)) for _ in range(2))
-    for each in (first, second):
-        each.load()
-        each.add(message(1, 1))
-    first.write()
-    with pytest.raises(Fenced):
-        second.write()
-    for part in (2, 3):
-        first.add(message(part, part, 2))
-        first.write()
-    assert len(archive_files(TARGET)) == 3
-    while first.tidy():
-        pass
+    first = joined_by_one_of_two_owners(store, TARGET)
     [name] = archive_files(TARGET)
     assert name.startswith(f"{TARGET}/run=r/schema=1/day=2026-11-21/000000000001-")
-    data = store.read(name.removeprefix(f"{TARGET}/"))
-    assert data is not None
-    table = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data)).read()
-    assert table["Mass_Flow"].to_pylist() == [10.0, 20.0, 21.0, 30.0, 31.0]
+    assert flows_of(store, name.removeprefix(f"{TARGET}/")) == [10.0, 20.0, 21.0, 30.0, 31.0]
     # The two files that did not come into being by a commit are gone but for that of the second.
     assert len([each for each in store.list("run=r/") if each.name.endswith(".parquet")]) == 2
     server.kill()

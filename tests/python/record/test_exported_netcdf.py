@@ -279,3 +279,36 @@ def test_octave_reads_netcdf(tmp_path: Path) -> None:
         "unit SCCM",
         "serial 00123",
     ]
+
+
+def test_no_two_columns_have_one_variable(tmp_path: Path) -> None:
+    """Of odd names, and of those that the file has for other things."""
+    names = ("Mass Flow", "Mass_Flow", "Mass/Flow", "time", "t_ns", "row", "Gas", "Gas_length")
+    table = pyarrow.table(
+        {
+            "device": ["fuel"] * 2,
+            "t_utc": pyarrow.array([NOON_NS, NOON_NS + 1], pyarrow.timestamp("ns", "UTC")),
+            **{
+                name: ["N2", "Ar"] if name == "Gas" else [float(number), number + 0.5]
+                for number, name in enumerate(names)
+            },
+        }
+    )
+    with (tmp_path / "out.nc").open("w+b") as file:
+        exported_netcdf.write_netcdf([table], table.schema, file)
+    with h5py.File(tmp_path / "out.nc") as written:
+        group = written["fuel"]
+        assert group["t_ns"][:].tolist() == [NOON_NS, NOON_NS + 1]
+        assert b"".join(group["Gas"][1]) == b"Ar"
+        floats = {
+            name: variable[:].tolist()
+            for name, variable in group.items()
+            if variable.dtype == "f8" and variable.shape == (2,)
+        }
+        named = {
+            text_of(group[name].attrs.get("long_name", name)): values
+            for name, values in floats.items()
+        }
+    assert named == {
+        name: [float(number), number + 0.5] for number, name in enumerate(names) if name != "Gas"
+    }

@@ -96,6 +96,30 @@ def test_a_server_of_https_is_told_apart_from_one_that_refuses_lines(tmp_path: P
     assert not (tmp_path / "refused").exists()
 
 
+@pytest.mark.parametrize("page", [b"<html>Welcome</html>", b'{"error": "timeout"}'])
+def test_a_page_in_answer_to_rows_is_no_success(tmp_path: Path, page: bytes) -> None:
+    """Of a router, a proxy or the wrong port; taken for one, the rows would leave the spool."""
+    said = b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(page), page)
+
+    async def main() -> None:
+        async with server(answering(said)) as port:
+            sender = transport(port, tmp_path)
+            for attempt in (sender.check, lambda: sender.send(b"")):
+                with pytest.raises(Misconfigured, match=r"answered 200: .*address is that of"):
+                    await attempt()
+
+    penstock.run(main())
+
+
+def test_a_success_without_a_word_is_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        for said in (b"HTTP/1.0 204 No Content\r\n\r\n", b"HTTP/1.0 200 OK\r\n\r\n"):
+            async with server(answering(said)) as port:
+                assert await transport(port, tmp_path).send(b"") == 0
+
+    penstock.run(main())
+
+
 def test_a_certificate_of_nobody_is_a_mistake_and_no_outage() -> None:
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -130,6 +154,24 @@ def test_an_answer_that_is_none_is_an_outage(answer: bytes) -> None:
             with pytest.raises(Away) as away:
                 await HttpPost("127.0.0.1", port, None, 30).post("/", {}, b"x")
         assert not isinstance(away.value, Misconfigured)
+
+    penstock.run(main())
+
+
+@pytest.mark.parametrize("head", [b"Content-Length: 3000000", b"Transfer-Encoding: chunked"])
+def test_a_complaint_about_each_of_many_lines_is_read_in_part(head: bytes) -> None:
+    """And is no outage, after which the same lines would be sent, and refused, for ever."""
+    body = b"x" * 3_000_000
+    if b"chunked" in head:
+        body = b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"
+    said = b"HTTP/1.1 400 Bad\r\n" + head + b"\r\n\r\n" + body
+
+    async def main() -> None:
+        async with server(answering(said)) as port:
+            http = HttpPost("127.0.0.1", port, None, 30)
+            for _ in range(2):
+                answer = await http.post("/", {}, b"x")
+                assert (answer.status, answer.body) == (400, b"x" * (1 << 20))
 
     penstock.run(main())
 

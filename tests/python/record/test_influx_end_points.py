@@ -34,11 +34,14 @@ class Documented(ThreadingHTTPServer):
     def __init__(self, version: str) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
         self.version = version
+        self.other_type: bytes | None = None  # a field that is text here
         self.lines: list[bytes] = []
         self.requests: list[tuple[str, dict[str, list[str]], str | None]] = []
 
     def take(self, lines: list[bytes]) -> tuple[int, dict[str, object]]:
         """The status and the answer to lines."""
+        if self.other_type is not None:
+            return self.take_typed(lines, self.other_type)
         bad = [line for line in lines if _REFUSED in line]
         good = [line for line in lines if _REFUSED not in line]
         if not bad:
@@ -55,6 +58,22 @@ class Documented(ThreadingHTTPServer):
             "error": "partial write of line protocol occurred",
             "data": [{"error_message": "invalid field", "line_number": place}],
         }
+
+    def take_typed(self, lines: list[bytes], field: bytes) -> tuple[int, dict[str, object]]:
+        """As version 3 with a column that has another type than this field."""
+        self.lines += [line for line in lines if field not in line]
+        message = (
+            f"invalid column type for column '{field[:-1].decode()}', expected "
+            "iox::column_type::field::float, got iox::column_type::field::string"
+        )
+        data = [
+            {"original_line": line.decode(), "line_number": number, "error_message": message}
+            for number, line in enumerate(lines, 1)
+            if field in line
+        ]
+        if not data:
+            return 204, {}
+        return 400, {"error": "partial write of line protocol occurred", "data": data}
 
 
 class _Answers(BaseHTTPRequestHandler):
@@ -153,3 +172,37 @@ def test_a_real_server_takes_the_requests_of_version_2(tmp_path: Path) -> None:
         ]
     assert found["values"] == list(range(20))
     assert "db" not in found["metric"]  # as it has with the end point of version 1
+
+
+def refused_of(sink: InfluxSink) -> str:
+    return sink.refused_lines.read_text()
+
+
+async def record_to(server: Documented, spool: Path) -> InfluxSink:
+    """Record ten rows of which the server refuses something."""
+    url = f"influx://127.0.0.1:{server.server_port}/lab?api=3"
+    opened = InfluxSink(url, spool=spool, **PATIENT)
+    await opened.open()
+    await opened.write_batch(flow_batch(10))
+    with pytest.raises(SinkWriteError, match="refused"):
+        await opened.close()
+    return opened
+
+
+def test_the_reason_that_is_kept_is_that_of_the_line(tmp_path: Path) -> None:
+    """InfluxDB 3 says of all lines that some were refused, and of each one why."""
+    with documented("3") as server:
+        opened = anyio.run(record_to, server, tmp_path / "spool")
+    assert "partial write of line protocol occurred: invalid field" in refused_of(opened)
+
+
+def test_a_field_of_another_type_costs_that_field_alone(tmp_path: Path) -> None:
+    """In the words of InfluxDB 3, which names the column and the number of the line."""
+    with documented("3") as server:
+        server.other_type = b"Gas="
+        opened = anyio.run(record_to, server, tmp_path / "spool")
+    assert len(server.requests) == 3  # the check, all rows, all rows without the field
+    assert "10 refused: the field Gas was left out: 400 partial write" in refused_of(opened)
+    stored = [line for line in server.lines if b"Gas=" not in line]
+    assert len(stored) == 10
+    assert all(b"Mass_Flow=%d " % number in stored[number] for number in range(10))

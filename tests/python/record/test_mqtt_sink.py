@@ -172,6 +172,19 @@ async def test_who_may_not_connect_is_told_at_once(
     assert "secret" not in str(refused.value)
 
 
+async def test_a_broker_that_keeps_nothing_gets_the_rows(tmp_path: Path) -> None:
+    with (
+        mosquitto("retain_available false") as broker,
+        broker.subscriber("lab/#") as subscriber,
+    ):
+        async with MqttSink(broker.url("lab"), spool=tmp_path / "spool", lag=0, **PATIENT) as sink:
+            await sink.write_batch(flow_batch(3))
+        rows = await anyio.to_thread.run_sync(subscriber.wait_for, 3, "lab/samples")
+        states = await anyio.to_thread.run_sync(subscriber.wait_for, 2, "lab/status")
+    assert [row["Mass_Flow"] for row in rows] == [0.0, 1.0, 2.0]
+    assert [state["status"] for state in states] == ["online", "offline"]
+
+
 async def test_a_row_that_the_broker_cannot_take_is_kept(tmp_path: Path) -> None:
     with mosquitto("max_packet_size 200") as broker:
         opened = MqttSink(broker.url(), spool=tmp_path / "spool", lag=0, **PATIENT)

@@ -22,6 +22,7 @@ from penstock.files import SegmentedLog
 from penstock.record import ColumnBuffer, NatsSink, SampleBatch, SinkWriteError
 from penstock.record._nats.arrow_messages import DeviceMessage, subject_token
 from penstock.record._nats.connection import NatsConnection
+from penstock.record._network import spool_sender
 from penstock.record._network.protocol import Away
 from tests.python.conftest import BACKENDS
 from tests.python.integration.daemons import PATIENT, until
@@ -188,6 +189,37 @@ async def test_a_schema_that_the_stream_has_lost_is_told_again(
         assert sum(count for name, count in subjects.items() if ".schema." in name) == 1
 
 
+@pytest.mark.parametrize("lag", [0.0, 150.0])
+async def test_a_device_whose_rows_were_purged_by_hand_goes_on(
+    server: NatsServer, sink: Any, lag: float
+) -> None:
+    """The stream has another last message than the recorder knows: none."""
+    async with sink(lag=lag) as opened:
+        for first in (0, 10, 20, 30):
+            await opened.write_batch(flow_batch(10, first))
+            await opened.flush()
+            await until(lambda: not opened.rows_waiting)
+            if first == 10:
+                assert server.ask("STREAM.PURGE.lab", {"filter": "lab.*.fuel"})["purged"] == 2
+    found = await anyio.to_thread.run_sync(flows, server)
+    assert found == [float(n) for n in range(20, 40)]
+
+
+async def test_a_stream_that_was_removed_by_hand_is_made_again(
+    server: NatsServer, sink: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool_sender, "_RARELY_S", 0.05)
+    async with sink() as opened:
+        for first in (0, 10):
+            await opened.write_batch(flow_batch(10, first))
+            await opened.flush()
+            await until(lambda: not opened.rows_waiting)
+            if first == 0:
+                await anyio.to_thread.run_sync(server.empty)
+    # What it may have lost, by what the recorder knows, it gets again.
+    assert await anyio.to_thread.run_sync(flows, server) == [float(n) for n in range(20)]
+
+
 async def test_a_spool_of_an_earlier_version_is_sent(server: NatsServer, tmp_path: Path) -> None:
     """There each message has its schema."""
     stream = pyarrow.BufferOutputStream()
@@ -302,7 +334,7 @@ def test_a_connection_that_is_lost_while_a_request_is_sent_leaves_no_error_behin
 def test_names_become_tokens() -> None:
     assert subject_token("fuel_1-A") == "fuel_1-A"
     assert subject_token("a b.c*>ü") == "a%20b%2Ec%2A%3E%C3%BC"
-    assert subject_token("") == "-"
+    assert (subject_token(""), subject_token("-")) == ("-", "%2D")
     stored = DeviceMessage("s", "r", 'de"v\n', 3, 7, b"\n{}").stored()
     assert DeviceMessage.read(stored).data == b"\n{}"
     assert DeviceMessage.read(stored).device == 'de"v\n'

@@ -154,38 +154,48 @@ async def test_a_database_without_timescale_is_told_at_once(
     assert flows(server) == [0.0, 1.0]
 
 
-@pytest.mark.parametrize(("version", "dimension"), [("2.9.1", "t_utc"), ("2.13.0", "range:t_utc")])
+@pytest.mark.parametrize(
+    ("version", "dimension", "schema"),
+    [
+        ("2.9.1", "t_utc", "public"),
+        ("2.13.0", "range:t_utc", "public"),
+        ("2.13.0", "range:t_utc", "elsewhere"),
+    ],
+)
 async def test_where_timescale_is_there_tables_are_hypertables(
-    server: PostgresServer, sink: Any, version: str, dimension: str
+    server: PostgresServer, sink: Any, version: str, dimension: str, schema: str
 ) -> None:
     """With an extension of that name whose functions only note how they are called."""
     folder = server.extensions()
     if not os.access(folder, os.W_OK) or (folder / "timescaledb.control").exists():
         pytest.skip(f"no extension can be put into {folder}")
     control, script = folder / "timescaledb.control", folder / f"timescaledb--{version}.sql"
-    control.write_text(f"default_version = '{version}'\nrelocatable = true\n")
+    control.write_text(f"default_version = '{version}'\nrelocatable = false\n")
     script.write_text(
         "CREATE TABLE hypertables (name text, dimension text);"
         "CREATE FUNCTION by_range(name) RETURNS text LANGUAGE sql AS $$ SELECT 'range:' || $1 $$;"
         "CREATE FUNCTION create_hypertable(regclass, text) RETURNS void LANGUAGE sql AS"
-        " $$ INSERT INTO hypertables VALUES ($1::text, $2) $$;"
+        " $$ INSERT INTO @extschema@.hypertables VALUES ($1::text, $2) $$;"
         "CREATE FUNCTION create_hypertable(regclass, name) RETURNS void LANGUAGE sql AS"
-        " $$ INSERT INTO hypertables VALUES ($1::text, $2::text) $$;"
+        " $$ INSERT INTO @extschema@.hypertables VALUES ($1::text, $2::text) $$;"
     )
     litres = RecordSchema((Field("Mass_Flow", "float", "SLPM"), Field("Gas", "text")))
     try:
+        if schema != "public":
+            query(server, f"CREATE SCHEMA {schema}; CREATE EXTENSION timescaledb SCHEMA {schema}")
         async with sink(timescale=True) as opened:
             await opened.write_batch(flow_batch(2))
             await opened.write_batch(flow_batch(1, first=2, schema=litres))
-        assert query(server, "SELECT * FROM hypertables ORDER BY name") == [
+        assert query(server, f"SELECT * FROM {schema}.hypertables ORDER BY name") == [
             ("samples", dimension),
             ("samples_2", dimension),
         ]
         async with sink(overwrite=True, timescale=False) as opened:
             await opened.write_batch(flow_batch(2))
-        assert len(query(server, "SELECT * FROM hypertables")) == 2
+        assert len(query(server, f"SELECT * FROM {schema}.hypertables")) == 2
     finally:
         query(server, "DROP EXTENSION IF EXISTS timescaledb CASCADE")
+        query(server, "DROP SCHEMA IF EXISTS elsewhere")
         control.unlink()
         script.unlink()
 
@@ -207,6 +217,21 @@ async def test_a_table_in_chunks_is_read_in_the_order_of_recording(
     query(server, "INSERT INTO samples SELECT * FROM plain")
     found = penstock.record.open(server.uri()).to_arrow()
     assert found["Mass_Flow"].to_pylist() == [float(n) for n in range(6)]
+
+
+async def test_what_the_server_has_no_character_for_holds_up_nothing(
+    server: PostgresServer, sink: Any
+) -> None:
+    r"""An instrument whose serial number ends with a NUL; behind ``\\``, ``u0000`` is itself."""
+    metadata = '{"serial": "00123\\u0000", "path": "C:\\\\u0000"}'
+    schema = RecordSchema((Field("Mass_Flow", "float", "SC\0CM"), Field("Gas", "text")), metadata)
+    async with sink() as opened:
+        await opened.write_batch(flow_batch(2, schema=schema))
+    assert flows(server) == [0.0, 1.0]
+    [(serial, path)] = query(
+        server, "SELECT recording->>'serial', recording->>'path' FROM penstock_parts"
+    )
+    assert (serial, path) == ("00123\\0", "C:\\u0000")
 
 
 async def test_a_server_that_stops_and_starts_has_every_row_once(
@@ -376,6 +401,8 @@ async def test_a_check_makes_no_table(server: PostgresServer, sink: Any) -> None
 async def test_a_table_without_a_name_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot be named"):
         PostgresSink("", table="")
+    with pytest.raises(ValueError, match="at most 55 bytes"):
+        PostgresSink("", table="é" * 28)
 
 
 async def test_a_transaction_whose_client_has_vanished_keeps_no_locks(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,6 +28,7 @@ class OtherSide:
         self.taken: list[bytes] = []
         self.script = list(script)
         self.tried = asyncio.Event()
+        self.took = asyncio.Event()
         self.closed = False
 
     def __str__(self) -> str:
@@ -46,8 +48,13 @@ class OtherSide:
             await asyncio.sleep(3600)
         if what in ("take", "lost answer", "bad row"):
             self.taken.append(payload)
+            self.took.set()
         if what in ("lost answer", "away"):
             raise Away(what)
+        if what == "taken over":
+            raise Misconfigured(what, lost_at=time.monotonic() - 1)
+        if what == "busy":
+            raise Away(what, retry_after=120.0)
         if what == "break":
             raise RuntimeError("a defect")
         return what == "bad row"
@@ -189,6 +196,63 @@ def test_what_may_be_lost_is_sent_again_after_a_lost_connection(tmp_path: Path) 
         assert spool.rows_waiting == 0
 
     penstock.run(main())
+    assert not (tmp_path / "spool").exists()
+
+
+def pauses_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *script: str) -> list[float]:
+    """How long is waited before a payload is taken, after what ``script`` says."""
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def main() -> None:
+        other = OtherSide(*script)
+        spool = sender(other, tmp_path / "spool")
+        monkeypatch.setattr(spool, "_pause", pause)
+        await spool.open()
+        await spool.append(payloads(0))
+        await other.took.wait()
+        await spool.finish(60)
+        assert other.taken == [b"0"]
+
+    penstock.run(main())
+    return pauses
+
+
+def test_who_took_the_connection_over_is_not_fought_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The news of it is as good as a refusal; told a second time it is no news."""
+    [pause] = pauses_of(tmp_path, monkeypatch, "taken over", "taken over")
+    assert pause > 20
+
+
+def test_a_server_that_names_a_time_is_left_alone_as_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [pause] = pauses_of(tmp_path, monkeypatch, "busy")
+    assert 120 <= pause < 121
+
+
+def test_a_mark_that_cannot_be_written_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk: what was sent goes from it, and makes room."""
+    other = OtherSide()
+
+    def refuse(mark: SentMark, number: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def main() -> None:
+        spool = sender(other, tmp_path / "spool")
+        await spool.open()
+        monkeypatch.setattr(SentMark, "write", refuse)
+        await spool.append(payloads(0, 1))
+        await spool.finish(60)
+
+    penstock.run(main())
+    assert other.taken == [b"0", b"1"]
     assert not (tmp_path / "spool").exists()
 
 

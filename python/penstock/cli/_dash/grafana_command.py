@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,9 @@ def datasource_file(source: DataSource) -> str:
     if source.secrets:
         entry["secureJsonData"] = source.secrets
     return _head("The data source: correct the address; secrets are in the environment.") + (
-        "apiVersion: 1\ndatasources:\n  - " + _block(entry, "    ").lstrip()
+        "apiVersion: 1\ndatasources:\n  - "
+        + _block(entry, "    ").lstrip()
+        + "".join(f"# {line}\n" for line in source.note)
     )
 
 
@@ -127,12 +130,18 @@ def compose_file(source: DataSource) -> str:
         '      - "127.0.0.1:3000:3000"',
         "    environment:",
         "      GF_SECURITY_ADMIN_PASSWORD: ${GRAFANA_PASSWORD:?set GRAFANA_PASSWORD}",
-        *(f"      {value[1:]}: ${{{value[1:]}:-}}" for value in source.secrets.values()),
+        *(f"      {name}: ${{{name}:-}}" for name in _variables(source)),
         "    volumes:",
         "      - ./provisioning:/etc/grafana/provisioning:ro",
         "      - ./dashboards:/var/lib/grafana/dashboards:ro",
     ]
     return _head("Grafana alone; the data source is yours.") + "\n".join(lines) + "\n"
+
+
+def _variables(source: DataSource) -> list[str]:
+    """What Grafana's environment may have for the data source."""
+    text = " ".join([*source.secrets.values(), *source.note])
+    return re.findall(r"\$([A-Z_]+)", text)
 
 
 def _head(text: str) -> str:

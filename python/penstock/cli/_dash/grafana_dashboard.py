@@ -185,6 +185,7 @@ class DataSource:
         last: the query of the last value of a field, for each device; for InfluxDB and Prometheus
             that of the curve.
         events: the query of events, as an annotation; None where there are none.
+        note: lines of its provisioning file that tell of other versions.
     """
 
     kind: str
@@ -192,6 +193,7 @@ class DataSource:
     secrets: Mapping[str, str]
     curve: Callable[[str], dict[str, Any]]
     events: Mapping[str, Any] | None
+    note: tuple[str, ...] = ()
 
 
 def _influx_name(name: str) -> str:
@@ -237,7 +239,11 @@ SOURCES: Mapping[str, DataSource] = MappingProxyType(
     {
         "influx": DataSource(
             "influxdb",
-            {"url": "http://influxdb:8086", "jsonData": {"dbName": "lab", "httpMode": "POST"}},
+            {
+                "url": "http://influxdb:8086",
+                "user": "grafana",
+                "jsonData": {"dbName": "lab", "httpMode": "POST"},
+            },
             {"password": "$INFLUX_PASSWORD"},
             _influx_curve,
             {
@@ -250,6 +256,13 @@ SOURCES: Mapping[str, DataSource] = MappingProxyType(
                 "textColumn": "message",
                 "tagsColumn": "event",
             },
+            (
+                "InfluxDB 2 and 3 know tokens in place of users. They answer InfluxQL for a",
+                "database of version 3, and for a bucket of version 2 that has a DBRP mapping.",
+                "In place of user, jsonData and secureJsonData write then:",
+                '    jsonData: {dbName: lab, httpMode: POST, httpHeaderName1: "Authorization"}',
+                '    secureJsonData: {httpHeaderValue1: "Token $INFLUX_TOKEN"}',
+            ),
         ),
         "postgres": DataSource(
             "grafana-postgresql-datasource",

@@ -16,6 +16,7 @@ from penstock.record._mqtt.packets import (
     CONNACK,
     DISCONNECT,
     PING_REQUEST,
+    PINGRESP,
     PUBACK,
     PUBLISH,
     Malformed,
@@ -32,11 +33,13 @@ from penstock.record._mqtt.packets import (
 )
 from penstock.record._network.protocol import Away, Misconfigured, as_away
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "RetainRefused"]
 
 _KEEP_ALIVE_S = 30
-# Reason codes (2.4) that another attempt does not change: credentials, rights, names.
-_NEVER = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x90, 0x9A, 0x9B, 0x9D})
+# Reason codes (2.4) that another attempt does not change: credentials, rights, names; and one that
+# it makes worse: of two clients with one id, each attempt ends the session of the other.
+_NEVER = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x8E, 0x90, 0x9A, 0x9B, 0x9D})
+_RETAIN_REFUSED = 0x9A
 _NAMES = {
     0x80: "unspecified error",
     0x81: "malformed packet",
@@ -50,7 +53,7 @@ _NAMES = {
     0x8A: "banned",
     0x8B: "server shutting down",
     0x8D: "keep alive timeout",
-    0x8E: "session taken over by another client with this id",
+    0x8E: "session taken over by another client with this id: give one of the two another name",
     0x90: "topic name invalid",
     0x93: "receive maximum exceeded",
     0x95: "packet too large",
@@ -61,11 +64,16 @@ _NAMES = {
 _MOST_IN_FLIGHT = 1000
 
 
+class RetainRefused(Misconfigured):
+    """The broker keeps no messages for later subscribers, and takes no will that it should keep."""
+
+
 class Broker:
     """One connection. Used by one task at a time.
 
     Attributes:
         maximum_size: the largest packet that the broker takes.
+        retains: whether the broker keeps messages for later subscribers.
         lost_at: when the connection has ended, by the monotonic clock; None while it has not.
     """
 
@@ -76,6 +84,7 @@ class Broker:
         on_message: Callable[[Message], None] | None,
     ) -> None:
         self.maximum_size = 1 << 28
+        self.retains = True
         self.lost_at: float | None = None
         self._reader = reader
         self._writer = writer
@@ -84,6 +93,8 @@ class Broker:
         self._window = 1
         self._next_id = 0
         self._waiting: dict[int, None] = {}
+        self._pings = self._pongs = 0
+        self._keep_alive_s: float = _KEEP_ALIVE_S
         self._refusal: int | None = None
         self._changed = asyncio.Event()
         self._reason = "the connection was closed"
@@ -140,6 +151,9 @@ class Broker:
                 if welcome.maximum_qos < 1:
                     raise Misconfigured("the broker takes messages of QoS 0 only")
                 self.maximum_size = welcome.maximum_size
+                self.retains = welcome.retains
+                if welcome.keep_alive is not None:
+                    self._keep_alive_s = welcome.keep_alive
                 self._window = min(welcome.receive_maximum, _MOST_IN_FLIGHT)
                 return
 
@@ -165,8 +179,38 @@ class Broker:
         self._check()
 
     async def hand_over(self, messages: Iterable[tuple[bytes, bytes]], timeout: float) -> None:
-        """Send messages of QoS 0, which nobody acknowledges. Away, even if none leaves in time."""
+        """Send messages of QoS 0, which nobody acknowledges; see :meth:`wait_until_read`.
+
+        Raises:
+            Misconfigured: a message is larger than the broker takes.
+            Away: the connection is lost, or none leaves within ``timeout`` seconds.
+        """
         batch = [publish_packet(topic, payload, 0) for topic, payload in messages]
+        largest = max(map(len, batch), default=0)
+        if largest > self.maximum_size:
+            raise Misconfigured(
+                f"a message of {largest} bytes is larger than the {self.maximum_size} bytes that "
+                "the broker takes: raise its limit"
+            )
+        await self._hand_over(batch, timeout)
+
+    async def wait_until_read(self, timeout: float) -> None:
+        """Return when the broker has read what was handed over: it answers in order, also a ping.
+
+        Without that, a connection that is dead and tells nobody takes messages for many minutes.
+
+        Raises:
+            Away: the connection is lost, or the broker does not answer within ``timeout`` seconds.
+                Any of the messages may have arrived.
+        """
+        self._pings += 1
+        last = self._pings
+        await self._hand_over([PING_REQUEST], timeout)
+        while self._pongs < last:
+            await self._progress(timeout)
+        self._check()
+
+    async def _hand_over(self, batch: list[bytes], timeout: float) -> None:
         try:
             async with asyncio.timeout(timeout):
                 await self._flush(batch)
@@ -175,16 +219,17 @@ class Broker:
             self._check()
 
     async def announce(self, message: Message) -> None:
-        """Send one message of QoS 0 or 1, without waiting for its acknowledgement. Away."""
+        """Send one message of QoS 0 or 1, without waiting for its acknowledgement. Away.
+
+        To a broker that keeps nothing it is sent as one that need not be kept.
+        """
         packet_id = 0
         if message.qos:
             self._next_id = self._next_id % 0xFFFF + 1
             self._waiting[self._next_id] = None
             packet_id = self._next_id
-        topic = message.topic.encode()
-        await self._flush(
-            [publish_packet(topic, message.payload, packet_id, retain=message.retain)]
-        )
+        topic, retain = message.topic.encode(), message.retain and self.retains
+        await self._flush([publish_packet(topic, message.payload, packet_id, retain=retain)])
 
     async def subscribe(self, topic_filter: str) -> None:
         """Ask for messages, which ``on_message`` gets. Away."""
@@ -200,7 +245,8 @@ class Broker:
             with contextlib.suppress(OSError, TimeoutError):
                 if farewell is not None:
                     topic, payload = farewell.topic.encode(), farewell.payload
-                    self._writer.write(publish_packet(topic, payload, 0, retain=farewell.retain))
+                    retain = farewell.retain and self.retains
+                    self._writer.write(publish_packet(topic, payload, 0, retain=retain))
                 self._writer.write(disconnect_packet(reason))
                 self._writer.close()
                 async with asyncio.timeout(1):
@@ -222,6 +268,7 @@ class Broker:
 
     async def _progress(self, timeout: float) -> None:
         """Return when the broker has acknowledged more."""
+        self._check()  # the loss may have come before this waits for it
         self._changed.clear()
         try:
             async with asyncio.timeout(timeout):
@@ -230,11 +277,18 @@ class Broker:
             self._lose(f"no acknowledgement within {timeout:g} s")
         self._check()
 
-    def _check(self) -> None:
+    @property
+    def loss(self) -> Away | None:
+        """Why and when the connection was lost, as an error; None while it is not."""
         if self._refusal is not None:
-            raise _refused(self._refusal, "", self.lost_at)
+            return _refused(self._refusal, "", self.lost_at)
         if self.lost_at is not None:
-            raise Away(self._reason, lost_at=self.lost_at)
+            return Away(self._reason, lost_at=self.lost_at)
+        return None
+
+    def _check(self) -> None:
+        if (loss := self.loss) is not None:
+            raise loss
 
     def _lose(self, reason: str) -> None:
         if self.lost_at is None:
@@ -272,12 +326,17 @@ class Broker:
             if reason in _NEVER:
                 self._refusal = reason
             self._lose(f"the broker ended the connection: {_name(reason)}")
+        elif packet.kind == PINGRESP:
+            self._pongs += 1
+            self._changed.set()
         elif packet.kind == CONNACK:
             raise Malformed("a second CONNACK")
 
     async def _ping(self) -> None:
-        while True:
-            await asyncio.sleep(_KEEP_ALIVE_S / 2)
+        # The time may be the broker's (3.2.2.3.14), and 0 is none.
+        while self._keep_alive_s:
+            await asyncio.sleep(self._keep_alive_s / 2)
+            self._pings += 1
             self._writer.write(PING_REQUEST)
 
 
@@ -287,6 +346,8 @@ def _name(reason: int) -> str:
 
 def _refused(reason: int, text: str, lost_at: float | None = None) -> Away:
     said = f"the broker refuses: {_name(reason)}" + (f", {text}" if text else "")
+    if reason == _RETAIN_REFUSED:
+        return RetainRefused(said, lost_at=lost_at)
     if reason in _NEVER:
         return Misconfigured(said, lost_at=lost_at)
     return Away(said, lost_at=lost_at)

@@ -5,25 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import secrets
-import ssl
 import time
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from penstock._record import json_rows
 from penstock._renamed import renamed
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import TextColumn
 from penstock.record._columns.row_text import row_columns
-from penstock.record._mqtt.broker import Broker
+from penstock.record._mqtt.broker import Broker, RetainRefused
+from penstock.record._mqtt.broker_login import BROKER_SECRETS, BrokerLogin
 from penstock.record._mqtt.packets import Message
+from penstock.record._network.kept_connection import KeptConnection
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
-from penstock.record._network.protocol import Away, Misconfigured
-from penstock.record._network.rows import RefusedRows, RowNumbers
-from penstock.record._network.server import BrokerAddress, Secret, trusting
-from penstock.record.errors import SinkWriteError
+from penstock.record._network.rows import RefusedRows, RowNumbers, beside_identity
+from penstock.record._network.server import BrokerAddress
 from penstock.record.sink import LossWindow
 
 __all__ = ["MqttSink", "is_mqtt", "mqtt_address", "topic_level"]
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
     from penstock._record import Column
 
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
-_SECRETS = (
-    "set MQTT_USERNAME and MQTT_PASSWORD in the environment, or name a file with password_file"
-)
 
 
 def is_mqtt(target: str) -> bool:
@@ -44,7 +43,7 @@ def is_mqtt(target: str) -> bool:
 
 def mqtt_address(url: str) -> BrokerAddress:
     """The broker and the prefix of topics. ValueError."""
-    address = BrokerAddress.parse(url, _PORTS, name="penstock", secrets=_SECRETS)
+    address = BrokerAddress.parse(url, _PORTS, name="penstock", secrets=BROKER_SECRETS)
     if any(character in address.name for character in "+#\0"):
         raise ValueError(f"the prefix {address.name!r} has a wildcard: leave + and # out")
     return address
@@ -101,15 +100,11 @@ class MqttSink(NetworkSink):
     ) -> None:
         address = mqtt_address(url)
         folder = Path("samples.mqtt-spool" if spool is None else spool)
-        tls = trusting(ca_file) if address.scheme == "mqtts" else None
         transport = MqttTransport(
             address,
-            tls,
-            Secret(None, "MQTT_USERNAME"),
-            Secret(None if password_file is None else Path(password_file), "MQTT_PASSWORD"),
+            BrokerLogin.of(address, password_file, ca_file, timeout),
             RefusedRows(folder.with_name(f"{folder.name}-refused.jsonl")),
             lag=lag,
-            timeout=timeout,
         )
         file = SpooledFile(
             JsonMessages(address.name),
@@ -128,29 +123,19 @@ class MqttTransport:
     """A :class:`~penstock.record._network.protocol.Transport` of JSON messages of QoS 1.
 
     While it is connected, the retained message ``PREFIX/status`` says ``online``; the broker itself
-    says ``offline`` when the connection ends in whatever way.
+    says ``offline`` when the connection ends in whatever way. A broker that keeps nothing tells it
+    to those who listen.
     """
 
     def __init__(
-        self,
-        address: BrokerAddress,
-        tls: ssl.SSLContext | None,
-        user: Secret,
-        password: Secret,
-        refused: RefusedRows,
-        *,
-        lag: float,
-        timeout: float,
+        self, address: BrokerAddress, login: BrokerLogin, refused: RefusedRows, *, lag: float
     ) -> None:
         self.lag = self.grace = lag
         self._address = address
-        self._tls = tls
-        self._user = user
-        self._password = password
+        self._login = login
         self._refused = refused
-        self._timeout = timeout
         self._client = f"penstock-{secrets.token_hex(6)}"
-        self._broker: Broker | None = None
+        self._kept = KeptConnection(self._begin)
 
     def __str__(self) -> str:
         return str(self._address)
@@ -160,28 +145,28 @@ class MqttTransport:
         return f"those are in {self._refused.path} ({self._refused.reason})"
 
     async def check(self) -> None:
-        await self._connected()
+        await self._kept.get()
 
     async def probe(self) -> None:
-        broker = await self._connection(will=None)
+        broker = await self._login.connect(self._client)
         await broker.close()
 
     async def send(self, payload: bytes) -> int:
-        broker = await self._connected()
+        broker = await self._kept.get()
         messages = await asyncio.to_thread(messages_of, payload)
         # The head of a packet, its topic and its id take at most so much more.
         most = broker.maximum_size - 16
         large = [pair for pair in messages if len(pair[0]) + len(pair[1]) > most]
         if large:
             messages = [pair for pair in messages if len(pair[0]) + len(pair[1]) <= most]
-        await broker.publish(messages, self._timeout)
+        await broker.publish(messages, self._login.timeout)
         if large:
             reason = f"larger than the {broker.maximum_size} bytes that the broker takes"
             await asyncio.to_thread(self._refused.add, [text for _, text in large], reason)
         return len(large)
 
     async def close(self) -> None:
-        broker, self._broker = self._broker, None
+        broker = self._kept.release()
         if broker is not None:
             await broker.close(self._status("offline"))
 
@@ -189,43 +174,32 @@ class MqttTransport:
         text = json.dumps({"status": state, "client": self._client, "time": round(time.time(), 3)})
         return Message(f"{self._address.name}/status", text.encode(), 1, retain=True)
 
-    async def _connected(self) -> Broker:
-        """The broker; a connection that was lost is told once, before there is another."""
-        broker = self._broker
-        if broker is not None and broker.lost_at is not None:
-            self._broker = None
-            await broker.close()
-            raise Away("the connection was lost", lost_at=broker.lost_at)
-        if broker is None:
-            broker = self._broker = await self._connection(self._status("offline"))
-            await broker.announce(self._status("online"))
-        return broker
-
-    async def _connection(self, will: Message | None) -> Broker:
+    async def _begin(self) -> Broker:
+        will = self._status("offline")
         try:
-            user, password = self._user.read(), self._password.read()
-        except SinkWriteError as error:
-            raise Misconfigured(str(error)) from error
-        return await Broker.connect(
-            self._address.host,
-            self._address.port,
-            self._tls,
-            client=self._client,
-            will=will,
-            user=user,
-            password=password,
-            timeout=self._timeout,
-        )
+            broker = await self._login.connect(self._client, will)
+        except RetainRefused:
+            broker = await self._login.connect(self._client, replace(will, retain=False))
+        try:
+            await broker.announce(self._status("online"))
+        except BaseException:
+            await broker.close()
+            raise
+        return broker
 
 
 # Rows as JSON messages, one a row, each with its topic.
 
-_ESCAPED = {ord(character): f"%{ord(character):02X}" for character in "%/+#$\0\t\n"}
+# Besides those with a meaning in topics, characters for which a broker may end the connection
+# (1.5.4): control characters, and those that Unicode has for nothing.
+_ESCAPED = re.compile("[%/+#$\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
 
 
 def topic_level(name: str) -> str:
-    """A name as one level of a topic: a ``/`` is written ``%2F``, no name ``-``."""
-    return name.translate(_ESCAPED) or "-"
+    """A name as one level of a topic: ``/`` is ``%2F``, no name ``-``, and ``-`` ``%2D``."""
+    if name in ("", "-"):
+        return "%2D" if name else "-"
+    return _ESCAPED.sub(lambda match: quote(match[0], safe=""), name)
 
 
 class JsonMessages:
@@ -253,7 +227,7 @@ class JsonMessages:
         numbers: Column = ("i", self._numbers.take(devices.codes, devices.table), None, None)
         columns = row_columns(batch, ["device", *names], json.dumps)
         labels = [f'{{"run": "{self._numbers.run}", "device": ', ', "row": ']
-        labels += [f", {json.dumps(name)}: " for name in names]
+        labels += [f", {json.dumps(beside_identity(name))}: " for name in names]
         lines = json_rows(
             [columns[0], numbers, *columns[1:]],
             [label.encode() for label in labels],

@@ -32,7 +32,7 @@ __all__ = [
 CONNACK, PUBLISH, PUBACK, SUBACK, PINGRESP, DISCONNECT = 2, 3, 4, 9, 13, 14
 PING_REQUEST = b"\xc0\x00"
 _RECEIVE_MAXIMUM, _MAXIMUM_QOS, _MAXIMUM_SIZE = 0x21, 0x24, 0x27
-_SERVER_KEEP_ALIVE, _REASON_STRING = 0x13, 0x1F
+_SERVER_KEEP_ALIVE, _REASON_STRING, _RETAIN_AVAILABLE = 0x13, 0x1F, 0x25
 # The kinds of properties by identifier (section 2.2.2.2): bytes of an integer, or a letter for
 # "variable integer", "string or binary", and "pair of strings".
 _PROPERTIES: dict[int, int | str] = {
@@ -66,6 +66,7 @@ class Welcome:
     maximum_qos: int
     maximum_size: int
     keep_alive: int | None
+    retains: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +236,7 @@ def welcomed(packet: Packet) -> Welcome:
         number(_MAXIMUM_QOS, 2),
         number(_MAXIMUM_SIZE, 1 << 28),
         None if keep_alive < 0 else keep_alive,
+        number(_RETAIN_AVAILABLE, 1) != 0,
     )
 
 

@@ -209,6 +209,7 @@ class SparkplugRows:
                 "status": [DataType.STRING, None, status[row]],
                 "error": [DataType.STRING, None, error[row]],
             }
+            own = frozenset(metrics)
             for each in fields:
                 value = columns[each.name][row]
                 if value is None and each.name in RECORDER_FIELDS:
@@ -216,7 +217,8 @@ class SparkplugRows:
                 if isinstance(value, float) and not math.isfinite(value):
                     value = None
                 unit = each.unit or dict(each.units).get(device)
-                metrics[each.name] = [_TYPES[each.kind], unit, value]
+                name = f"field_{each.name}" if each.name in own else each.name
+                metrics[name] = [_TYPES[each.kind], unit, value]
             line = json.dumps([device, fixed["t_utc"][row], metrics])
             self._lines.append(line)
             self.size += len(line)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import ssl
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,6 +14,8 @@ from typing import Any
 
 from penstock._renamed import renamed
 from penstock.record._mqtt.broker import Broker
+from penstock.record._mqtt.broker_login import BROKER_SECRETS, BrokerLogin
+from penstock.record._mqtt.mqtt_sink import topic_level
 from penstock.record._mqtt.packets import Message
 from penstock.record._mqtt.sparkplug_payload import (
     DataType,
@@ -25,18 +26,15 @@ from penstock.record._mqtt.sparkplug_payload import (
     fields_of,
     rows_of,
 )
+from penstock.record._network.kept_connection import KeptConnection
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
-from penstock.record._network.protocol import Away, Misconfigured
-from penstock.record._network.server import BrokerAddress, Secret, trusting
-from penstock.record.errors import SinkWriteError
+from penstock.record._network.protocol import Misconfigured
+from penstock.record._network.server import BrokerAddress
 from penstock.record.sink import LossWindow
 
 __all__ = ["SparkplugSink", "is_sparkplug", "sparkplug_address"]
 
 _PORTS = {"sparkplug": 1883, "sparkplugs": 8883}
-_SECRETS = (
-    "set MQTT_USERNAME and MQTT_PASSWORD in the environment, or name a file with password_file"
-)
 
 
 def is_sparkplug(target: str) -> bool:
@@ -46,7 +44,7 @@ def is_sparkplug(target: str) -> bool:
 
 def sparkplug_address(url: str) -> tuple[BrokerAddress, str, str]:
     """The broker, the group and the edge node. ValueError."""
-    address = BrokerAddress.parse(url, _PORTS, name="", secrets=_SECRETS)
+    address = BrokerAddress.parse(url, _PORTS, name="", secrets=BROKER_SECRETS)
     group, _, node = address.name.partition("/")
     if not group or not node or any(each in address.name for each in "+#\0") or "/" in node:
         raise ValueError(
@@ -105,19 +103,13 @@ class SparkplugSink(NetworkSink):
     ) -> None:
         address, group, node = sparkplug_address(url)
         folder = Path("samples.sparkplug-spool" if spool is None else spool)
-        tls = trusting(ca_file) if address.scheme == "sparkplugs" else None
         transport = SparkplugTransport(
             str(address),
-            address.host,
-            address.port,
-            tls,
             group,
             node,
-            Secret(None, "MQTT_USERNAME"),
-            Secret(None if password_file is None else Path(password_file), "MQTT_PASSWORD"),
+            BrokerLogin.of(address, password_file, ca_file, timeout),
             folder.with_name(f"{folder.name}-bdseq"),
             lag=lag,
-            timeout=timeout,
         )
         file = SpooledFile(
             SparkplugRows(), transport, folder, most_bytes=spool_bytes, patience=close_timeout
@@ -163,33 +155,16 @@ class SparkplugTransport:
     """A :class:`~penstock.record._network.protocol.Transport` of rows."""
 
     def __init__(
-        self,
-        shown: str,
-        host: str,
-        port: int,
-        tls: ssl.SSLContext | None,
-        group: str,
-        node: str,
-        user: Secret,
-        password: Secret,
-        births: Path,
-        *,
-        lag: float,
-        timeout: float,
+        self, shown: str, group: str, node: str, login: BrokerLogin, births: Path, *, lag: float
     ) -> None:
         self.lag = lag
         self.grace = 0.0
         self._shown = shown
-        self._host = host
-        self._port = port
-        self._tls = tls
         self._group = group
         self._node = node
-        self._user = user
-        self._password = password
+        self._login = login
         self._births = births
-        self._timeout = timeout
-        self._broker: Broker | None = None
+        self._kept = KeptConnection(self._begin)
         self._devices: dict[str, _Device] = {}
         self._aliases = 0
         self._seq = 0
@@ -200,29 +175,15 @@ class SparkplugTransport:
         return self._shown
 
     async def check(self) -> None:
-        await self._connected()
+        await self._kept.get()
 
     async def probe(self) -> None:
         # Under another client's name: with its own, the broker would end a running node's session.
-        client = f"{self._group}-{self._node}-{secrets.token_hex(6)}"
-        try:
-            user, password = self._user.read(), self._password.read()
-        except SinkWriteError as error:
-            raise Misconfigured(str(error)) from error
-        broker = await Broker.connect(
-            self._host,
-            self._port,
-            self._tls,
-            client=client,
-            will=None,
-            user=user,
-            password=password,
-            timeout=self._timeout,
-        )
+        broker = await self._login.connect(f"{self._group}-{self._node}-{secrets.token_hex(6)}")
         await broker.close()
 
     async def send(self, payload: bytes) -> int:
-        broker = await self._connected()
+        broker = await self._kept.get()
         rows = await asyncio.to_thread(list, rows_of(payload))
         for start in range(0, len(rows), _MESSAGES_A_TURN):
             messages: list[tuple[bytes, bytes]] = []
@@ -230,43 +191,33 @@ class SparkplugTransport:
                 if self._rebirth:
                     messages += self._born_again()
                 messages += self._messages(row)
-            await broker.hand_over(messages, self._timeout)
+            await broker.hand_over(messages, self._login.timeout)
+        await broker.wait_until_read(self._login.timeout)
         return 0
 
     async def close(self) -> None:
-        broker, self._broker = self._broker, None
+        broker = self._kept.release()
         if broker is not None:
             await broker.close(reason=0x04)  # the broker publishes the will, which is NDEATH
 
-    async def _connected(self) -> Broker:
-        broker = self._broker
-        if broker is not None and broker.lost_at is not None:
-            self._broker = None
-            await broker.close()
-            raise Away("the connection was lost", lost_at=broker.lost_at)
-        if broker is None:
-            try:
-                user, password = self._user.read(), self._password.read()
-                self._bd_seq = await asyncio.to_thread(self._next_bd_seq)
-            except (SinkWriteError, OSError) as error:
-                raise Misconfigured(str(error)) from error
-            death = encode_payload(
-                None, [Metric("bdSeq", None, None, DataType.INT64, self._bd_seq)], None
-            )
-            broker = await Broker.connect(
-                self._host,
-                self._port,
-                self._tls,
-                client=f"{self._group}-{self._node}",
-                will=Message(self._topic("NDEATH").decode(), death, 1),
-                user=user,
-                password=password,
-                timeout=self._timeout,
-                on_message=self._command,
-            )
-            self._broker = broker
+    async def _begin(self) -> Broker:
+        try:
+            self._bd_seq = await asyncio.to_thread(self._next_bd_seq)
+        except OSError as error:
+            raise Misconfigured(str(error)) from error
+        number = Metric("bdSeq", None, None, DataType.INT64, self._bd_seq)
+        death = encode_payload(None, [number], None)
+        broker = await self._login.connect(
+            f"{self._group}-{self._node}",
+            Message(self._topic("NDEATH").decode(), death, 1),
+            self._command,
+        )
+        try:
             await broker.subscribe(self._topic("NCMD").decode())
-            await broker.hand_over(self._born_again(), self._timeout)
+            await broker.hand_over(self._born_again(), self._login.timeout)
+        except BaseException:
+            await broker.close(reason=0x04)
+            raise
         return broker
 
     def _next_bd_seq(self) -> int:
@@ -363,5 +314,5 @@ class SparkplugTransport:
 
 
 def topic_id(name: str) -> str:
-    """A device's id in a topic, where ``/`` becomes ``_``; without a name, ``recording``."""
-    return "".join("_" if each in "+/#\0" else each for each in name) or "recording"
+    """A device's id in a topic, where ``/`` is ``%2F``; without a name, ``recording``."""
+    return topic_level(name) if name else "recording"

@@ -37,10 +37,10 @@ _PLAIN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def subject_token(name: str) -> str:
-    """A name as one token of a subject; no name is ``-``, and ``a b`` is ``a%20b``."""
-    return _PLAIN.sub(
-        lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), name
-    ) or ("-")
+    """A name as one token of a subject: ``a b`` is ``a%20b``, no name ``-``, and ``-`` ``%2D``."""
+    if name in ("", "-"):
+        return "%2D" if name else "-"
+    return _PLAIN.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,10 +234,17 @@ class NatsConnection:
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
+    @property
+    def loss(self) -> Away | None:
+        """Why and when the connection was lost, as an error; None while it is not."""
+        if self.lost_at is None:
+            return None
+        kind = Misconfigured if self._refused else Away
+        return kind(self._reason, lost_at=self.lost_at)
+
     def _check(self) -> None:
-        if self.lost_at is not None:
-            kind = Misconfigured if self._refused else Away
-            raise kind(self._reason, lost_at=self.lost_at)
+        if (loss := self.loss) is not None:
+            raise loss
 
     def _refusal(self, line: str) -> Away:
         text = line.removeprefix("-ERR").strip().strip("'")

@@ -16,7 +16,7 @@ from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record._network.server import Secret
 from penstock.record.errors import SinkWriteError
 
-__all__ = ["Leases", "Login", "ask", "header_of", "said"]
+__all__ = ["Leases", "Login", "ask", "header_of", "number_in", "said"]
 
 WRONG_LAST_SEQUENCE = 10071
 NO_SUCH_STREAM = 10059
@@ -80,6 +80,11 @@ def header_of(headers: bytes, wanted: str) -> str:
         if name == wanted:
             return value.strip()
     return ""
+
+
+def number_in(text: str) -> int:
+    """The number that a header has; 0 for what is none, which strangers may write."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
 # Leases of a group: who of its members works at what, for a time.

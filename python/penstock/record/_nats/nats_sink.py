@@ -21,8 +21,10 @@ from penstock.record._nats.jetstream import (
     Login,
     ask,
     header_of,
+    number_in,
     said,
 )
+from penstock.record._network.kept_connection import KeptConnection
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record._network.server import BrokerAddress, trusting
@@ -187,10 +189,13 @@ class NatsTransport:
         self._stream = stream
         self._login = login
         self._timeout = timeout
-        self._connection: NatsConnection | None = None
+        self._kept = KeptConnection(self._begin)
         # Of each subject, the last message in the stream: its sequence and part. Known within one
         # connection only.
         self._last: dict[str, tuple[int, int]] = {}
+        # Subjects that were purged, for which a server takes no message on the condition that there
+        # is none.
+        self._purged: set[str] = set()
         # The newest message of each schema that came by, for a stream that has lost it since.
         self._schemas: dict[str, DeviceMessage] = {}
 
@@ -198,7 +203,7 @@ class NatsTransport:
         return str(self._address)
 
     async def check(self) -> None:
-        await self._connected()
+        await self._kept.get()
 
     async def probe(self) -> None:
         connection = await NatsConnection.connect(
@@ -210,7 +215,7 @@ class NatsTransport:
             await connection.close()
 
     async def send(self, payload: bytes) -> int:
-        connection = await self._connected()
+        connection = await self._kept.get()
         message = DeviceMessage.read(payload)
         if message.is_schema:
             self._schemas[message.subject] = message
@@ -226,10 +231,11 @@ class NatsTransport:
             return  # it was stored, and the answer was lost
         headers = {
             "Nats-Msg-Id": message.id,
-            "Nats-Expected-Last-Subject-Sequence": str(sequence),
             "Penstock-Row": str(message.row),
             "Content-Type": "application/vnd.apache.arrow.stream",
         }
+        if message.subject not in self._purged:
+            headers["Nats-Expected-Last-Subject-Sequence"] = str(sequence)
         if message.schema:
             headers["Penstock-Schema"] = message.schema
         size = len(header_bytes(headers)) + len(message.data)
@@ -240,40 +246,48 @@ class NatsTransport:
             )
         reply = await connection.request(message.subject, message.data, headers, self._timeout)
         if reply.status == NOBODY_LISTENS:
-            raise Misconfigured(f"no stream takes the subject {message.subject}")
+            await self.close()  # the stream was removed, maybe: the next connection looks for it
+            raise Misconfigured(
+                f"no stream takes the subject {message.subject}; one that is called "
+                f"{self._stream} is made at the next attempt, if there is none"
+            )
         answer = parsed_json(reply.payload)
         if (error := answer.get("error")) is not None:
             self._last.clear()
             if error.get("err_code") == WRONG_LAST_SEQUENCE:
-                # Something of ours came in meanwhile: it is asked what, with the next attempt.
+                if not sequence and str(error.get("description", "")).endswith(": 0"):
+                    # Servers of 2.9 whose subject was purged say that it has no message, and take
+                    # none on this condition. By the identity alone one more is there once.
+                    self._purged.add(message.subject)
+                # Else something of ours came in meanwhile: it is asked what, with the next attempt.
                 raise Away("the stream has another last message than was known", 0)
             raise Away(said(error))
+        if answer.get("duplicate"):
+            # By its identity, which the server knows longer than a message that was purged: what
+            # the subject has is asked for again.
+            del self._last[message.subject]
+            return
+        self._purged.discard(message.subject)
         self._last[message.subject] = int(answer["seq"]), message.part
 
     async def close(self) -> None:
-        connection, self._connection = self._connection, None
+        connection = self._kept.release()
         self._last.clear()
+        self._purged.clear()
         if connection is not None:
             await connection.close()
 
-    async def _connected(self) -> NatsConnection:
-        """The server; a connection that was lost is told once, before there is another."""
-        connection = self._connection
-        if connection is not None and connection.lost_at is not None:
-            lost_at = connection.lost_at
-            await self.close()
-            raise Away("the connection was lost", lost_at=lost_at)
-        if connection is None:
-            connection = await NatsConnection.connect(
-                self._address.host, self._address.port, self._tls, self._login.read(), self._timeout
-            )
-            try:
-                await self._find_stream(connection)
-            except BaseException:
-                await connection.close()
-                raise
-            self._connection = connection
-            self._last.clear()
+    async def _begin(self) -> NatsConnection:
+        connection = await NatsConnection.connect(
+            self._address.host, self._address.port, self._tls, self._login.read(), self._timeout
+        )
+        try:
+            await self._find_stream(connection)
+        except BaseException:
+            await connection.close()
+            raise
+        self._last.clear()
+        self._purged.clear()
         return connection
 
     async def _find_stream(self, connection: NatsConnection, *, create: bool = True) -> None:
@@ -309,6 +323,9 @@ class NatsTransport:
         if error is None:
             stored = answer["message"]
             last = int(stored["seq"]), _part_of(b64decode(stored.get("hdrs", "")))
+        elif error.get("err_code") == NO_SUCH_STREAM:
+            await self.close()  # the next connection makes it
+            raise Away(said(error))
         elif error.get("err_code") != NO_SUCH_MESSAGE:
             raise Away(said(error))
         self._last[message.subject] = last
@@ -317,5 +334,4 @@ class NatsTransport:
 
 def _part_of(headers: bytes) -> int:
     """The part number in the headers of a message of ours."""
-    part = header_of(headers, "Nats-Msg-Id").rpartition("/")[2]
-    return int(part) if part.isdigit() else 0
+    return number_in(header_of(headers, "Nats-Msg-Id").rpartition("/")[2])

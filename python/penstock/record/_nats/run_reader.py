@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from penstock.record._nats.arrow_messages import SCHEMA
 from penstock.record._nats.connection import Delivered, Inbox, NatsConnection
-from penstock.record._nats.jetstream import NO_SUCH_MESSAGE, ask, header_of, said
+from penstock.record._nats.jetstream import NO_SUCH_MESSAGE, ask, header_of, number_in, said
 from penstock.record._network.protocol import Away
 
 __all__ = ["RunReader", "StreamMessage"]
@@ -175,12 +175,11 @@ class RunReader:
             self._schemas[name.partition("/")[0]] = delivered.payload
         schema = header_of(delivered.headers, "Penstock-Schema")
         beginning = await self._schema(schema) if schema else b""
-        row = header_of(delivered.headers, "Penstock-Row")
         return StreamMessage(
             sequence,
             delivered.subject,
             identity,
-            int(row) if row.isdigit() else 0,
+            number_in(header_of(delivered.headers, "Penstock-Row")),
             beginning + delivered.payload,
             bool(name),
         )

@@ -23,7 +23,10 @@ _MOST_FIELDS = 100
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response: the status, the header fields with names in lower case, the body."""
+    """A response: the status, the header fields with names in lower case, the body.
+
+    Of a body of megabytes, in which a server complains of each line, it has the beginning.
+    """
 
     status: int
     fields: Mapping[str, str]
@@ -120,12 +123,13 @@ class HttpPost:
         body, ends = b"", False
         if status not in (204, 304):
             if "chunked" in fields.get("transfer-encoding", "").lower():
-                body = await self._chunks(reader)
+                body, ends = await self._chunks(reader)
             elif "content-length" in fields:
                 size = int(fields["content-length"])
-                if not 0 <= size <= _LONGEST_BODY:
+                if size < 0:
                     raise ValueError(f"the answer has {size} bytes")
-                body = await reader.readexactly(size)
+                ends = size > _LONGEST_BODY
+                body = await reader.readexactly(min(size, _LONGEST_BODY))
             else:
                 body, ends = await self._to_the_end(reader), True
         if ends or version == "HTTP/1.0" or "close" in fields.get("connection", "").lower():
@@ -141,15 +145,17 @@ class HttpPost:
                 raise ValueError("the answer's head has too many fields")
         return fields
 
-    async def _chunks(self, reader: asyncio.StreamReader) -> bytes:
+    async def _chunks(self, reader: asyncio.StreamReader) -> tuple[bytes, bool]:
+        """The body, and whether it goes on."""
         body = b""
         while size := int((await self._line(reader)).partition(";")[0], 16):
-            if len(body) + size > _LONGEST_BODY:
-                raise ValueError("the answer is too long")
-            body += await reader.readexactly(size)
+            room = _LONGEST_BODY - len(body)
+            body += await reader.readexactly(min(size, room))
+            if size > room:
+                return body, True
             await self._line(reader)
         await self._fields(reader)
-        return body
+        return body, False
 
     async def _to_the_end(self, reader: asyncio.StreamReader) -> bytes:
         body = b""

@@ -13,7 +13,14 @@ from penstock.record._columns.columns import TextColumn
 from penstock.record._columns.row_text import row_columns
 from penstock.record._network.rows import RowStamps, gzip_text
 
-__all__ = ["LineEncoder", "field_label", "line_without_field", "quoted_text", "series_head"]
+__all__ = [
+    "LineEncoder",
+    "field_label",
+    "line_without_field",
+    "measurement_of",
+    "quoted_text",
+    "series_head",
+]
 
 if TYPE_CHECKING:
     from penstock._record import Column
@@ -111,6 +118,7 @@ _BEFORE_SPECIAL = re.compile(r"\\(?=[,= ]|\Z)")
 # In a name a backslash before another character is itself.
 _FIELD = re.compile(rb'((?:\\[,= ]|[^,= ])+)=("(?:\\.|[^"\\])*"|[^, ]*)', re.DOTALL)
 _HEAD = re.compile(rb"(?:\\[,= ]|[^ ])+", re.DOTALL)
+_MEASUREMENT = re.compile(rb"(?:\\[, ]|[^, ])+")
 
 
 def _name(text: str, special: str) -> str:
@@ -145,15 +153,21 @@ def quoted_text(text: str) -> str:
     return f'"{text}"'
 
 
-def line_without_field(line: bytes, measurement: str, field: str) -> bytes | None:
+def measurement_of(line: bytes) -> bytes:
+    """The measurement of a line as it is written there."""
+    found = _MEASUREMENT.match(line)
+    return b"" if found is None else found[0]
+
+
+def line_without_field(line: bytes, measurement: str | bytes, field: str) -> bytes | None:
     """A line of ``measurement`` without a field; empty if it has no other; None if it has it not.
 
-    A line as this module writes it.
+    A line as this module writes it; ``measurement`` as bytes is as a line has it.
     """
     head = _HEAD.match(line)
     if head is None:
         return None
-    own = _name(measurement, ", ").encode()
+    own = measurement if isinstance(measurement, bytes) else _name(measurement, ", ").encode()
     if head[0] != own and not head[0].startswith(own + b","):
         return None
     wanted = field_label(field)[:-1]

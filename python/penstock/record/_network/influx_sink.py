@@ -10,11 +10,16 @@ import zlib
 from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
 
 from penstock._renamed import renamed
 from penstock.record._network.http_post import Answer, HttpPost
-from penstock.record._network.influx_lines import LineEncoder, line_without_field
+from penstock.record._network.influx_lines import (
+    LineEncoder,
+    line_without_field,
+    measurement_of,
+)
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record._network.rows import RefusedRows
@@ -135,8 +140,11 @@ _REFUSED = frozenset({400, 413, 422})
 _OF_LINES = ("field type conflict", "unable to parse", "partial write")
 # What Go's and nginx' servers of HTTPS say to HTTP, with 400.
 _TLS_WANTED = ("to an HTTPS server", "sent to HTTPS port")
+# InfluxDB 1 and 2 name the measurement, InfluxDB 3 the line.
 _CONFLICT = re.compile(r'input field "(.*?)" on measurement "(.*?)" is type \w+')
+_CONFLICT_OF_LINE = re.compile(r"invalid column type for column '(.*?)', expected ")
 _TOO_OLD = "beyond retention policy"
+_SHOWN = 300
 # So many requests for one payload that was refused. What is refused then is kept as a whole.
 _MOST_REQUESTS = 400
 
@@ -191,11 +199,12 @@ class InfluxTransport:
 
     def _refuse_unless_taken(self, answer: Answer) -> None:
         status, text = answer.status, _text_of(answer)
-        if status in (200, 204):
+        # Of 200 with words: a page of some other server, or an error in the clothes of a success.
+        if status == 204 or (status == 200 and not text):
             return
         if any(words in text for words in _TLS_WANTED):
             raise Misconfigured("the server speaks TLS: write influxs:// in the address")
-        said = f"the server answered {status}" + (f": {text}" if text else "")
+        said = f"the server answered {status}" + (f": {text[:_SHOWN]}" if text else "")
         if status in (401, 403):
             raise Misconfigured(
                 f"{said}; set INFLUX_TOKEN, or INFLUX_USERNAME and INFLUX_PASSWORD, to those of "
@@ -235,10 +244,11 @@ class InfluxTransport:
         while waiting:
             part, answer = waiting.pop()
             text = f"{answer.status} {_text_of(answer)}"
-            if (conflict := _CONFLICT.search(text)) is not None:
-                rest, hit = _without_field(part, conflict[2], conflict[1])
+            if (conflict := _conflict(part, answer)) is not None:
+                measurement, field = conflict
+                rest, hit = _without_field(part, measurement, field)
                 if hit:
-                    refused.append((hit, f"the field {conflict[1]} was left out: {text}"))
+                    refused.append((hit, f"the field {field} was left out: {text}"))
                     waiting += await self._again(rest)
                     continue
             if len(part) == 1 or _TOO_OLD in text or self._requests_left <= 0:
@@ -272,7 +282,7 @@ def _is_refused(answer: Answer) -> bool:
 
 
 def _without_field(
-    lines: list[bytes], measurement: str, field: str
+    lines: list[bytes], measurement: str | bytes, field: str
 ) -> tuple[list[bytes], list[bytes]]:
     """The lines without a field, and those that had it."""
     rest: list[bytes] = []
@@ -286,16 +296,38 @@ def _without_field(
     return rest, hit
 
 
+def _conflict(lines: list[bytes], answer: Answer) -> tuple[str | bytes, str] | None:
+    """The measurement and the field whose type is another one in the server."""
+    if (found := _CONFLICT.search(_text_of(answer))) is not None:
+        return found[2], found[1]
+    for each in _bad_lines(_object_of(answer)):
+        found = _CONFLICT_OF_LINE.search(str(each.get("error_message")))
+        number = each.get("line_number")
+        if found is not None and isinstance(number, int) and 0 < number <= len(lines):
+            return measurement_of(lines[number - 1]), found[1]
+    return None
+
+
+def _object_of(answer: Answer) -> dict[str, Any]:
+    try:
+        said = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        said = None
+    return said if isinstance(said, dict) else {}
+
+
+def _bad_lines(said: dict[str, Any]) -> list[dict[str, Any]]:
+    """What InfluxDB 3 says of each line that it refuses: one object, or a list of them."""
+    data = said.get("data")
+    return [each for each in (data if isinstance(data, list) else [data]) if isinstance(each, dict)]
+
+
 def _text_of(answer: Answer) -> str:
     """What the server says, on one line."""
-    text = answer.body.decode(errors="replace")
-    try:
-        said = json.loads(text)
-    except ValueError:
-        said = None
-    if isinstance(said, dict):
-        text = str(said.get("error") or said.get("message") or text)
-    return " ".join(text.split())[:2000]
+    said = _object_of(answer)
+    text = str(said.get("error") or said.get("message") or answer.body.decode(errors="replace"))
+    reasons = [str(each["error_message"]) for each in _bad_lines(said) if "error_message" in each]
+    return " ".join(": ".join([text, *dict.fromkeys(reasons)]).split())[:2000]
 
 
 # ``influx://`` and ``influxs://`` URLs: the server, and where it takes lines.

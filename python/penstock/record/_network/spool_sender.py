@@ -78,6 +78,7 @@ _SEGMENT_BYTES = 8 << 20
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 30.0
 _RARELY_S = 30.0
+_LONGEST_ASKED_S = 300.0
 _BATCH_BYTES = 16 << 20  # a log takes 64 MiB at once
 
 
@@ -271,22 +272,24 @@ class SpoolSender:
             try:
                 self.rows_refused += await self._transport.send(record[_HEAD.size :])
             except Away as error:
+                refused = isinstance(error, Misconfigured) and str(error) != self.trouble
                 self.trouble = str(error)
                 lost_at = min(lost_at, error.lost_at or lost_at)
                 wanted = _RARELY_S if isinstance(error, Misconfigured) else pause
+                least = 0.75 * wanted
                 if error.retry_after is not None:
-                    wanted = min(max(wanted, error.retry_after), _LONGEST_PAUSE_S)
+                    least = max(least, min(error.retry_after, _LONGEST_ASKED_S))
             else:
                 self.trouble = None
                 return False
             went_back = self._go_back(lost_at)
-            if lost_at < began and not went_back:
+            if lost_at < began and not went_back and not refused:
                 continue  # only the news of a connection that had ended before
             if hurried and not went_back:
                 self._hurry.clear()
             self._attempt_ended.set()
             # Many recorders that have lost one server do not come back at one moment.
-            await self._pause(wanted * random.uniform(0.75, 1.25))
+            await self._pause(least + wanted * random.uniform(0, 0.5))
             pause = min(2 * pause, _LONGEST_PAUSE_S)
             if went_back:
                 return True
@@ -317,7 +320,10 @@ class SpoolSender:
         now = time.monotonic()
         self._taken.append((number, now))
         self._forget_those_before(now)
-        self._mark.write(self._safe)
+        # Without it more is sent again after a kill. A full disk of a file system that writes each
+        # block to a new place refuses it; the segments that go make room there.
+        with contextlib.suppress(OSError):
+            self._mark.write(self._safe)
         if number > self._newest:
             self._newest = number
             self._bytes_waiting = max(0, self._bytes_waiting - len(record))

@@ -15,27 +15,15 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from penstock._plain_task_group import plain_task_group
 from penstock.record._sample import PollResult
-from penstock.record._source import DeviceResultLike, FieldSchemaLike, ReadingLike
+from penstock.record._source import DeviceResultLike, FieldSchemaLike, ReadingLike, Stamped
 
 __all__ = ["StreamSource", "take_all"]
 
 _WAITING = 256
 
 
-class StampedReading(ReadingLike, Protocol):
-    """A reading that knows when its device was asked, or when it came, on both clocks."""
-
-    @property
-    def requested_at(self) -> datetime: ...
-
-    @property
-    def received_at(self) -> datetime: ...
-
-    @property
-    def requested_monotonic_ns(self) -> int: ...
-
-    @property
-    def received_monotonic_ns(self) -> int: ...
+class StampedReading(ReadingLike, Stamped, Protocol):
+    """A reading that knows when its device was asked, or when it came; also in ns since 1970."""
 
     @property
     def requested_unix_ns(self) -> int: ...

@@ -12,6 +12,7 @@ is told by it, under the same identity.
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import threading
@@ -191,7 +192,9 @@ class AlarmBook:
             now = time.time()
             found = []
             for entry in self._content.entries.values():
-                if entry.shelved_until is not None and entry.shelved_until <= now:
+                # Further away than any shelf lasts: the clock was set back.
+                until = entry.shelved_until
+                if until is not None and not now < until <= now + _LONGEST_SHELF_S:
                     entry.shelved_until = None
                     self._tell("unshelve", entry, None, "its time is up")
                     found.append(entry.key)
@@ -229,7 +232,8 @@ class AlarmBook:
             "activation": entry.activation,
             "since": entry.since,
             "shelved_until": entry.shelved_until,
-            "value": value,
+            # JSON has no infinity; the message tells of it.
+            "value": value if value is None or math.isfinite(value) else None,
             "message": entry.message,
             "by": by,
         }

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.record._mqtt.broker import Broker
+from penstock.record._mqtt.broker_login import BROKER_SECRETS, BrokerLogin
 from penstock.record._mqtt.mqtt_sink import topic_level
 from penstock.record._mqtt.packets import Message
 from penstock.record._network.http_post import HttpPost
@@ -34,10 +35,16 @@ __all__ = ["AlarmDelivery", "Destination", "MqttAlarms", "NeverTaken", "Webhook"
 _LONGEST_AGE_S = 86400.0
 _LONGEST_PAUSE_S = 3600.0
 _SHELVES_EVERY_S = 1.0
+# So often an event is refused before the one behind it is tried.
+_MOST_REFUSALS = 3
 
 
 class NeverTaken(Exception):
     """A destination will never take an event."""
+
+
+class Refused(Away):
+    """A destination does not like an event, or does not like any: who sends it finds out."""
 
 
 class Destination(Protocol):
@@ -54,7 +61,8 @@ class AlarmDelivery:
     """Delivers the events of an alarm book, in order, to each destination for itself.
 
     An event is tried until it is taken: after ``first_pause`` seconds again, then after twice as
-    many and so on, up to an hour. After a day it is given up, and so is one whose receiver is gone;
+    many and so on, up to an hour, and when there is a new one. After a day it is given up, and so
+    is one whose receiver is gone, and one that the receiver refuses while it takes the next;
     ``said`` tells. It runs in a thread of its own, so a receiver that hangs delays nobody.
 
     Args:
@@ -74,6 +82,7 @@ class AlarmDelivery:
         self._book = book
         self._destinations = dict(destinations)
         self._first_pause = first_pause
+        self._began = time.monotonic()
         self._thread = LoopThread("alarms")
         self._wake: dict[str, asyncio.Event] = {}
         self._hurry: asyncio.Event | None = None
@@ -135,54 +144,87 @@ class AlarmDelivery:
         while True:
             self._wake[name].clear()
             hurried = self._hurry.is_set()
-            for event in self._book.waiting(name):
-                if not await self._deliver(name, destination, event):
+            while waiting := self._book.waiting(name):
+                if not await self._deliver(name, destination, waiting[0]):
                     return
             if hurried:
                 return
             if not self._book.waiting(name) and not self._hurry.is_set():
                 await self._wake[name].wait()
 
+    def _age_of(self, event: dict[str, Any]) -> float:
+        """The age of an event in seconds, and no more than this delivery has tried.
+
+        The wall clock may be set by years: of a machine without a clock of its own, just when it
+        gets its network, and with that both the time and the receiver.
+        """
+        return min(time.time() - float(event["time"]), time.monotonic() - self._began)
+
     async def _deliver(self, name: str, destination: Destination, event: dict[str, Any]) -> bool:
         """Deliver one event, or give it up; False when the run ends before."""
         assert self._hurry is not None
-        pause, told = self._first_pause, False
+        pause, told, refusals = self._first_pause, False, 0
         while True:
             hurried = self._hurry.is_set()
+            self._wake[name].clear()
             try:
                 await destination.deliver(event)
             except NeverTaken as error:
                 self.said.append(f"{destination} will not take {event['id']}: {error}")
                 break
             except Away as error:
-                if time.time() - event["time"] > _LONGEST_AGE_S:
+                if self._age_of(event) > _LONGEST_AGE_S:
                     self.said.append(f"{destination} has not taken {event['id']} in a day: {error}")
                     break
                 if not told:
                     told = True
                     self.said.append(f"{destination} takes no alarms ({error}): tried again")
+                refusals += isinstance(error, Refused)
+                if refusals >= _MOST_REFUSALS and await self._takes_the_next(name, destination):
+                    self.said.append(
+                        f"{destination} will not take {event['id']}, and takes others: {error}"
+                    )
+                    break
                 if hurried:
                     return False
                 wanted = min(max(pause, error.retry_after or 0.0), _LONGEST_PAUSE_S)
                 with contextlib.suppress(TimeoutError):
+                    # An alarm does not wait for the pause of one before it, but where the receiver
+                    # has named a time.
+                    wake = self._wake[name] if error.retry_after is None else self._hurry
                     async with asyncio.timeout(wanted * random.uniform(0.75, 1.25)):
-                        await self._hurry.wait()
+                        await wake.wait()
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
             else:
                 if told:
                     self.said.append(f"{destination} takes alarms again")
                 break
+        await self._has_taken(name, event)
+        return True
+
+    async def _takes_the_next(self, name: str, destination: Destination) -> bool:
+        """Deliver the event behind the first one that waits; False if it is not taken."""
+        behind = self._book.waiting(name)[1:2]
+        try:
+            for event in behind:
+                await destination.deliver(event)
+                await self._has_taken(name, event)
+        except (Away, NeverTaken):
+            return False
+        return bool(behind)
+
+    async def _has_taken(self, name: str, event: dict[str, Any]) -> None:
         try:
             await asyncio.to_thread(self._book.taken, name, event["id"])
         except AlarmBookError as error:
             self.said.append(str(error))  # it may be told again by the next run
-        return True
 
 
 # Who gets alarms: web hooks and MQTT brokers.
 
 _WEBHOOK_SECRETS = "write the secret into a file, or into PENSTOCK_WEBHOOK_SECRET"
 _GONE = 410
+_REFUSED = frozenset({400, 413, 415, 422})
 _PREFIX = "whsec_"
 
 
@@ -251,6 +293,8 @@ class Webhook:
         answer = await self._http.post(self._target, fields, body)
         if answer.status == _GONE:
             raise NeverTaken("it answers 410: it wants no more events")
+        if answer.status in _REFUSED:
+            raise Refused(f"it answers {answer.status}")
         if not 200 <= answer.status < 300:
             raise Away(f"it answers {answer.status}", answer.retry_after())
 
@@ -283,7 +327,6 @@ class Webhook:
 # Alarms to an MQTT broker.
 
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
-_MQTT_SECRETS = "set MQTT_USERNAME and MQTT_PASSWORD in the environment, or name a password_file"
 _TIMEOUT_S = 10.0
 
 
@@ -310,14 +353,10 @@ class MqttAlarms:
         password_file: str | os.PathLike[str] | None = None,
         ca_file: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._address = BrokerAddress.parse(url, _PORTS, name="penstock", secrets=_MQTT_SECRETS)
+        self._address = BrokerAddress.parse(url, _PORTS, name="penstock", secrets=BROKER_SECRETS)
         if any(each in self._address.name for each in "+#\0"):
             raise ValueError(f"the prefix {self._address.name!r} is not a topic: leave out + and #")
-        self._tls = trusting(ca_file) if self._address.scheme == "mqtts" else None
-        self._user = Secret(None, "MQTT_USERNAME")
-        self._password = Secret(
-            None if password_file is None else Path(password_file), "MQTT_PASSWORD"
-        )
+        self._login = BrokerLogin.of(self._address, password_file, ca_file, _TIMEOUT_S)
         self._client = f"penstock-alarms-{secrets.token_hex(6)}"
         self._broker: Broker | None = None
 
@@ -348,18 +387,5 @@ class MqttAlarms:
         if self._broker is not None and self._broker.lost_at is not None:
             await self.close()
         if self._broker is None:
-            try:
-                user, password = self._user.read(), self._password.read()
-            except SinkWriteError as error:
-                raise Away(str(error)) from error
-            self._broker = await Broker.connect(
-                self._address.host,
-                self._address.port,
-                self._tls,
-                client=self._client,
-                will=None,
-                user=user,
-                password=password,
-                timeout=_TIMEOUT_S,
-            )
+            self._broker = await self._login.connect(self._client)
         return self._broker

@@ -276,19 +276,26 @@ class Archiver:
     async def _discover(self, connection: NatsConnection) -> list[str]:
         """The runs of the stream with something that may not be archived."""
         prefix = self._address.name
-        asked = {"subjects_filter": f"{prefix}.>"}
-        found = await ask(connection, self._options.timeout, f"STREAM.INFO.{self._stream}", asked)
-        if (error := found.get("error")) is not None:
-            if self._once and error.get("err_code") == NO_SUCH_STREAM:
-                return []
-            raise Away(f"the stream {self._stream} is not there yet: {said(error)}")
-        state = found["state"]
+        subjects: dict[str, int] = {}
+        page, total, first = True, 1, 0
+        while page and len(subjects) < total:  # a server tells so many at once
+            asked = {"subjects_filter": f"{prefix}.>", "offset": len(subjects)}
+            what = f"STREAM.INFO.{self._stream}"
+            found = await ask(connection, self._options.timeout, what, asked)
+            if (error := found.get("error")) is not None:
+                if self._once and error.get("err_code") == NO_SUCH_STREAM:
+                    return []
+                raise Away(f"the stream {self._stream} is not there yet: {said(error)}")
+            told = found["state"].get("subjects") or {}
+            page, total = bool(told), int(found.get("total", 0))
+            first = found["state"]["first_seq"]
+            subjects |= told
         counts: dict[str, int] = {}
-        for subject, count in (state.get("subjects") or {}).items():
+        for subject, count in subjects.items():
             run = subject.removeprefix(f"{prefix}.").partition(".")[0]
             if _RUN.fullmatch(run):
                 counts[run] = counts.get(run, 0) + count
-        self._seen = {run: (count, state["first_seq"]) for run, count in counts.items()}
+        self._seen = {run: (count, first) for run, count in counts.items()}
         self._settled = {run: each for run, each in self._settled.items() if run in counts}
         return [run for run in counts if not await self._is_settled(connection, run)]
 

@@ -17,14 +17,14 @@ from typing import Any
 
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._nats.run_reader import StreamMessage
-from penstock.record._postgres_copy import copied_rows
+from penstock.record._postgres_copy import copied_rows, storable_json
 from penstock.record.archives.manifest import ArchivedFile, DeviceMark, Fenced, Manifest
 from penstock.record.archives.run_archive import rows_of_message
 from penstock.record.archives.stores import ArchiveError
 from penstock.record.archives.waiting_run import RunOptions, WaitingRun, identity_of
 from penstock.record.arrow import pyarrow_module
 from penstock.record.errors import SinkSchemaError
-from penstock.record.postgres_server import PostgresServer, load_psycopg
+from penstock.record.postgres_server import PostgresServer, check_new_table, load_psycopg
 from penstock.record.schema import RecordSchema
 
 __all__ = ["PostgresArchive"]
@@ -76,6 +76,7 @@ class PostgresArchive:
 
     def __init__(self, dsn: str, *, table: str = "samples", connect_timeout: float = 10.0) -> None:
         load_psycopg()
+        check_new_table(table)
         self._server = PostgresServer(dsn, table, connect_timeout)
         self._lock = threading.Lock()
         self._prepared = False
@@ -229,7 +230,7 @@ class _PostgresRun(WaitingRun[_Prepared]):
             if batch is None:
                 refused.append(message)
                 continue
-            recording = batch.schema.metadata
+            recording = storable_json(batch.schema.metadata)
             recordings[hashlib.sha256(recording.encode()).hexdigest()[:16]] = recording
             schema = replace(batch.schema, metadata="{}")
             columns, rows = copied_rows(batch, schema, 0, len(batch))

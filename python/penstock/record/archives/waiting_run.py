@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from penstock._renamed import renamed_fields
+from penstock.record._nats.jetstream import number_in
 from penstock.record._nats.run_reader import StreamMessage
 from penstock.record.archives.manifest import DeviceMark, Manifest
 
@@ -161,6 +162,7 @@ class WaitingRun(ABC, Generic[Prepared]):
 def identity_of(message: StreamMessage) -> tuple[str, str, int]:
     """Run, device and part number of a message; the part 0 if it is none of a recorder's."""
     words = message.id.split("/")
-    if len(words) == 3 and words[2].isdigit() and message.subject.endswith(f".{words[1]}"):
-        return words[0], words[1], int(words[2])
+    part = number_in(words[-1])
+    if len(words) == 3 and part and message.subject.endswith(f".{words[1]}"):
+        return words[0], words[1], part
     return "", "", 0

@@ -1,0 +1,213 @@
+"""A connection to a broker that follows a script: what it announces, and what it never answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch
+from penstock.record._mqtt import broker as broker_module
+from penstock.record._mqtt.broker import Broker
+from penstock.record._mqtt.broker_login import BrokerLogin
+from penstock.record._mqtt.mqtt_sink import JsonMessages, messages_of, topic_level
+from penstock.record._mqtt.packets import PUBLISH, Message, Packet, PacketParser, published
+from penstock.record._mqtt.sparkplug_payload import SparkplugRows, rows_of
+from penstock.record._network.kept_connection import KeptConnection
+from penstock.record._network.protocol import Away, Misconfigured
+from penstock.record._network.server import Secret
+from tests.python.record.batches import NOON_NS
+
+CONNECT, PINGREQ = 1, 12
+PINGRESP = b"\xd0\x00"
+TAKEN_OVER = b"\xe0\x02\x8e\x00"
+MESSAGES = [(b"a/b", b"%d" % number) for number in range(3)]
+
+
+def welcome(properties: bytes = b"") -> bytes:
+    return bytes([0x20, 3 + len(properties), 0, 0, len(properties)]) + properties
+
+
+def patient(packet: Packet) -> bytes:
+    """What a broker answers that does all that it is asked for."""
+    return {CONNECT: welcome(), PINGREQ: PINGRESP}.get(packet.kind, b"")
+
+
+@asynccontextmanager
+async def scripted(answer: Callable[[Packet], bytes]) -> AsyncIterator[BrokerLogin]:
+    """A broker that answers each packet by ``answer``; who connects to it."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        parser = PacketParser()
+        try:
+            while data := await reader.read(1 << 16):
+                for packet in parser.feed(data):
+                    writer.write(answer(packet))
+        except OSError:
+            pass
+        finally:
+            writer.transport.abort()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with listening:
+        port = listening.sockets[0].getsockname()[1]
+        yield BrokerLogin("127.0.0.1", port, None, Secret(), Secret(), 60)
+
+
+def test_a_time_of_the_brokers_own_for_pings_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_module, "_KEEP_ALIVE_S", 3600)
+    pinged = asyncio.Event()
+
+    def answer(packet: Packet) -> bytes:
+        if packet.kind == PINGREQ:
+            pinged.set()
+        return welcome(b"\x13\x00\x01") if packet.kind == CONNECT else patient(packet)
+
+    async def main() -> None:
+        async with scripted(answer) as login:
+            connection = await login.connect("c")
+            async with asyncio.timeout(60):
+                await pinged.wait()
+            await connection.close()
+
+    penstock.run(main())
+
+
+def test_messages_that_nobody_acknowledges_are_handed_over_once_they_were_read() -> None:
+    read: list[bytes] = []
+
+    def answer(packet: Packet) -> bytes:
+        if packet.kind == PUBLISH:
+            read.append(published(packet)[0].payload)
+        return patient(packet)
+
+    async def main() -> None:
+        async with scripted(answer) as login:
+            connection = await login.connect("c")
+            await connection.hand_over(MESSAGES, 60)
+            await connection.wait_until_read(60)
+            assert read == [payload for _, payload in MESSAGES]
+            await connection.close()
+
+    penstock.run(main())
+
+
+def test_a_connection_that_is_dead_without_a_word_takes_no_messages() -> None:
+    def answer(packet: Packet) -> bytes:
+        return welcome() if packet.kind == CONNECT else b""
+
+    async def main() -> None:
+        async with scripted(answer) as login:
+            connection = await login.connect("c")
+            await connection.hand_over(MESSAGES, 60)
+            with pytest.raises(Away, match=r"no acknowledgement within 0\.05 s"):
+                await connection.wait_until_read(0.05)
+            await connection.close()
+
+    penstock.run(main())
+
+
+def test_a_message_larger_than_the_broker_takes_is_told_and_not_sent() -> None:
+    def answer(packet: Packet) -> bytes:
+        assert packet.kind != PUBLISH
+        return welcome(b"\x27\x00\x00\x00\x10") if packet.kind == CONNECT else patient(packet)
+
+    async def main() -> None:
+        async with scripted(answer) as login:
+            connection = await login.connect("c")
+            with pytest.raises(Misconfigured, match="is larger than the 16 bytes that"):
+                await connection.hand_over([(b"a", bytes(20))], 60)
+            assert connection.loss is None
+            await connection.close()
+
+    penstock.run(main())
+
+
+def test_a_session_that_another_client_takes_over_is_told_before_it_is_taken_back() -> None:
+    def answer(packet: Packet) -> bytes:
+        if packet.kind == CONNECT:
+            return welcome()
+        return TAKEN_OVER if packet.kind == PINGREQ else b""
+
+    async def main() -> None:
+        async with scripted(answer) as login:
+            made: list[Broker] = []
+
+            async def begin() -> Broker:
+                made.append(await login.connect("c"))
+                return made[-1]
+
+            kept = KeptConnection(begin)
+            connection = await kept.get()
+            assert await kept.get() is connection
+            with pytest.raises(Misconfigured, match="give one of the two another name"):
+                await connection.wait_until_read(60)
+            with pytest.raises(Misconfigured, match="give one of the two another name") as told:
+                await kept.get()
+            assert told.value.lost_at == connection.lost_at
+            another = await kept.get()
+            assert made == [connection, another]
+            assert kept.release() is another
+            assert kept.release() is None
+            await another.close()
+
+    penstock.run(main())
+
+
+def test_what_a_broker_cannot_keep_is_sent_to_those_who_listen() -> None:
+    retained: list[bool] = []
+
+    def answer(packet: Packet) -> bytes:
+        if packet.kind == PUBLISH:
+            retained.append(published(packet)[0].retain)
+        return welcome(b"\x25\x00") if packet.kind == CONNECT else patient(packet)
+
+    async def main() -> None:
+        async with scripted(answer) as login:
+            connection = await login.connect("c")
+            await connection.announce(Message("a", b"", 0, retain=True))
+            await connection.wait_until_read(60)
+            await connection.close()
+
+    penstock.run(main())
+    assert retained == [False]
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("fuel 1,ü", "fuel 1,ü"),
+        ("a/b+c#d$e%f", "a%2Fb%2Bc%23d%24e%25f"),
+        ("a\x01\t\x7f\x85\ufffe", "a%01%09%7F%C2%85%EF%BF%BE"),
+        ("", "-"),
+        ("-", "%2D"),
+    ],
+)
+def test_a_name_is_one_level_of_a_topic_that_every_broker_takes(name: str, level: str) -> None:
+    assert topic_level(name) == level
+
+
+def test_fields_that_are_called_like_the_identity_of_a_row_do_not_hide_it() -> None:
+    schema = RecordSchema((Field("run", "text"), Field("row", "int"), Field("t_utc_ns", "float")))
+    buffer = ColumnBuffer(schema)
+    values = {"run": "A7", "row": 40, "t_utc_ns": 1.5}
+    buffer.append_row("fuel", None, NOON_NS, NOON_NS, 1, 1, values, "", None)
+    batch = SampleBatch.from_buffer(buffer)
+    messages = JsonMessages("lab")
+    messages.add(batch)
+    [(_, payload)] = messages.take()
+    [(_, text)] = messages_of(payload)
+    pairs: list[tuple[str, Any]] = json.loads(text, object_pairs_hook=list)
+    assert len(dict(pairs)) == len(pairs)
+    assert (dict(pairs)["row"], dict(pairs)["field_row"], dict(pairs)["field_run"]) == (0, 40, "A7")
+    rows = SparkplugRows()
+    rows.add(batch)
+    [(_, payload)] = rows.take()
+    [row] = rows_of(payload)
+    assert (row.metrics["row"][2], row.metrics["field_row"][2]) == (0, 40)
+    assert (row.metrics["t_utc_ns"][2], row.metrics["field_t_utc_ns"][2]) == (NOON_NS, 1.5)
