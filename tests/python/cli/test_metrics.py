@@ -78,9 +78,7 @@ def test_the_page_has_last_values_and_counts() -> None:
 
 def test_two_sinks_of_one_server_are_one_series() -> None:
     sinks: Any = [
-        SimpleNamespace(
-            server="influx://lab", trouble=trouble, rows_waiting=3, rows_refused=refused
-        )
+        SimpleNamespace(server="influx://lab", trouble=away, rows_waiting=3, rows_refused=refused)
         for away, refused in (("away", 1), (None, 2))
     ]
     found = samples(recording_metrics(AcquisitionSummary(datetime.now(UTC)), LastValues(), sinks))

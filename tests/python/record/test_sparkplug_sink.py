@@ -191,20 +191,6 @@ def _asked(sink: SparkplugSink) -> bool:
     return bool(sink._spooled.transport._rebirth)  # type: ignore[attr-defined]
 
 
-async def test_two_recorders_that_are_one_node_are_told(broker: Mosquitto, tmp_path: Path) -> None:
-    """Each would end the session of the other for ever, and bear and bury the node each time."""
-    address = broker.url().replace("mqtt://", "sparkplug://") + "/twice/node"
-    first, second = (SparkplugSink(address, spool=tmp_path / name, **PATIENT) for name in "ab")
-    async with second:
-        await first.open()
-        await second.write_batch(batch(("fuel", {"Flow": 1.0})))
-        await second.flush()
-        await until(lambda: second.trouble is not None)
-        assert "give one of the two another name" in second.trouble
-        assert first.trouble is None
-        await first.close()
-
-
 async def test_a_lost_connection_is_a_new_birth(tmp_path: Path) -> None:
     with mosquitto() as broker:
         host = Host()
