@@ -193,9 +193,6 @@ class NatsTransport:
         # Of each subject, the last message in the stream: its sequence and part. Known within one
         # connection only.
         self._last: dict[str, tuple[int, int]] = {}
-        # Subjects that were purged, for which a server takes no message on the condition that there
-        # is none.
-        self._purged: set[str] = set()
         # The newest message of each schema that came by, for a stream that has lost it since.
         self._schemas: dict[str, DeviceMessage] = {}
 
@@ -231,11 +228,10 @@ class NatsTransport:
             return  # it was stored, and the answer was lost
         headers = {
             "Nats-Msg-Id": message.id,
+            "Nats-Expected-Last-Subject-Sequence": str(sequence),
             "Penstock-Row": str(message.row),
             "Content-Type": "application/vnd.apache.arrow.stream",
         }
-        if message.subject not in self._purged:
-            headers["Nats-Expected-Last-Subject-Sequence"] = str(sequence)
         if message.schema:
             headers["Penstock-Schema"] = message.schema
         size = len(header_bytes(headers)) + len(message.data)
@@ -255,25 +251,19 @@ class NatsTransport:
         if (error := answer.get("error")) is not None:
             self._last.clear()
             if error.get("err_code") == WRONG_LAST_SEQUENCE:
-                if not sequence and str(error.get("description", "")).endswith(": 0"):
-                    # Servers of 2.9 whose subject was purged say that it has no message, and take
-                    # none on this condition. By the identity alone one more is there once.
-                    self._purged.add(message.subject)
-                # Else something of ours came in meanwhile: it is asked what, with the next attempt.
+                # Something of ours came in meanwhile, or was purged: the next attempt asks.
                 raise Away("the stream has another last message than was known", 0)
             raise Away(said(error))
         if answer.get("duplicate"):
-            # By its identity, which the server knows longer than a message that was purged: what
-            # the subject has is asked for again.
+            # The server knows an identity for minutes, also of a message that was purged since, and
+            # tells its place: the last one of the subject is asked for.
             del self._last[message.subject]
             return
-        self._purged.discard(message.subject)
         self._last[message.subject] = int(answer["seq"]), message.part
 
     async def close(self) -> None:
         connection = self._kept.release()
         self._last.clear()
-        self._purged.clear()
         if connection is not None:
             await connection.close()
 
@@ -287,7 +277,6 @@ class NatsTransport:
             await connection.close()
             raise
         self._last.clear()
-        self._purged.clear()
         return connection
 
     async def _find_stream(self, connection: NatsConnection, *, create: bool = True) -> None:
