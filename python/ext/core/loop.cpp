@@ -32,14 +32,11 @@ public:
 private:
     static void deliver(SignalPipe& pipe, int signal_number) {
         LoopObject* loop = static_cast<InterpreterSignals&>(pipe).loop_;
-        if (loop->pending_exception != nullptr) {
-            return;
-        }
         // The interpreter's own handlers run first: they raise KeyboardInterrupt.
-        if (PyErr_CheckSignals() != 0) {
+        if (loop->pending_exception == nullptr && PyErr_CheckSignals() != 0) {
             interrupt_with_raised(loop);
-            return;
         }
+        // Nevertheless: this number has left the pipe, and its handler is called in the next run.
         if (!Ref(PyObject_CallMethod(as_object(loop), "_handle_signal", "i", signal_number))) {
             report_raised(loop, "Exception while delivering a signal", nullptr, nullptr);
         }

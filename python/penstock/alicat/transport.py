@@ -127,7 +127,13 @@ class ExchangeCall(Protocol):
     """``exchange_part()`` of a stream; see :class:`penstock.serial.SerialPort`."""
 
     def __call__(
-        self, request: bytes, delimiter: bytes = b"", *, timeout: float, max_bytes: int
+        self,
+        request: bytes,
+        delimiter: bytes = b"",
+        *,
+        timeout: float,
+        max_bytes: int,
+        refuse_strays: bool = False,
     ) -> Coroutine[Any, Any, ExchangePart | None]: ...
 
 

@@ -9,6 +9,8 @@ as that version's asyncio does. Loops that reimplement everything lack a third o
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import selectors
 import signal
 import socket
@@ -70,7 +72,8 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
             wakeup.install()
             self._run_until_stopped()
         finally:
-            wakeup.restore()
+            if not self._signal_handlers:  # a signal between two runs must be noted for them
+                wakeup.remove()
             self._stopping = False
             self._thread_id = None
             events._set_running_loop(None)
@@ -429,7 +432,7 @@ class _SignalWakeup:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._installed = False
+        self._gets_signals = False
 
     def install(self) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -438,17 +441,27 @@ class _SignalWakeup:
             previous = signal.set_wakeup_fd(self._fd, warn_on_full_buffer=False)
         except ValueError:  # a sub-interpreter gets no signals, and has a main thread too
             return
+        self._gets_signals = True
         if previous not in (-1, self._fd):
             signal.set_wakeup_fd(previous)
-            return
-        self._installed = previous == -1
 
-    def restore(self) -> None:
-        if not self._installed:
+    def remove(self) -> None:
+        """Remove the descriptor, whoever has set it: also a handler that was added meanwhile."""
+        if not self._gets_signals:
             return
         current = signal.set_wakeup_fd(-1)
-        if current != self._fd:
+        if current not in (-1, self._fd):
             signal.set_wakeup_fd(current)
+
+
+if sys.version_info < (3, 12):
+
+    def _forget_wakeup_in_child() -> None:
+        """What asyncio does from Python 3.12 on: a child's signals must not reach its parent."""
+        with contextlib.suppress(ValueError):  # in a sub-interpreter
+            signal.set_wakeup_fd(-1)
+
+    os.register_at_fork(after_in_child=_forget_wakeup_in_child)
 
 
 def _in_context(context: Context | None, make: Callable[..., T], *arguments: Any) -> T:

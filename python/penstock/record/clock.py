@@ -77,7 +77,12 @@ class SystemClock:
             loop = asyncio_loop()
             timer = self._timer = None if loop is None else SlotTimer(loop)
         if timer is not None:
-            await timer.wait_until(target)
+            waiter = timer.join(target)
+            try:
+                await waiter
+            except BaseException:
+                timer.leave(target, waiter)
+                raise
             return
         # The event loop's clock is not ours (trio's has a random offset, and a float cannot hold
         # nanoseconds of uptime), so the time that is left is computed at every wait.
@@ -179,19 +184,29 @@ class SlotTimer:
         self.loop = loop
         self._moments: dict[int, _Moment] = {}
 
-    async def wait_until(self, target_ns: int) -> None:
-        """Return when ``time.monotonic_ns() >= target_ns``, with all others that wait for it."""
+    def join(self, target_ns: int) -> asyncio.Future[None]:
+        """A future for ``time.monotonic_ns() >= target_ns``, with all others that wait for it.
+
+        Whoever gives the wait up calls :meth:`leave`.
+        """
         moment = self._moments.get(target_ns)
         if moment is None:
             moment = self._moments[target_ns] = _Moment()
             self._arm(moment, target_ns)
         waiter = self.loop.create_future()
         moment.waiters.append(waiter)
-        try:
-            await waiter
-        except BaseException:
-            self._leave(moment, target_ns, waiter)
-            raise
+        return waiter
+
+    def leave(self, target_ns: int, waiter: asyncio.Future[None]) -> None:
+        """Take a future back; the last one of a moment that has not come takes its timer along."""
+        moment = self._moments.get(target_ns)
+        if moment is None:
+            return  # it has come meanwhile
+        if waiter in moment.waiters:
+            moment.waiters.remove(waiter)
+        if not moment.waiters and moment.timer is not None:
+            moment.timer.cancel()
+            del self._moments[target_ns]
 
     def _arm(self, moment: _Moment, target_ns: int) -> None:
         # A loop's clock need not be ours, so the time that is left is computed anew.
@@ -208,12 +223,6 @@ class SlotTimer:
         for waiter in moment.waiters:
             if not waiter.done():
                 waiter.set_result(None)
-
-    def _leave(self, moment: _Moment, target_ns: int, waiter: asyncio.Future[None]) -> None:
-        moment.waiters.remove(waiter)
-        if not moment.waiters and moment.timer is not None:
-            moment.timer.cancel()
-            del self._moments[target_ns]
 
 
 # Slots on the time line: slot ``n`` belongs at ``start + n * period``, for every ``n``.

@@ -26,6 +26,7 @@ __all__ = [
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 _LARGEST_READ = 65_536
+_LARGEST_WRITE = 16_384
 _HIGH_WATER = 64 * 1024
 _STREAM_LIMIT = 2**16  # asyncio's own default
 
@@ -227,8 +228,9 @@ class SerialTransport(asyncio.Transport):
             return 0
 
     def _write_ready(self) -> None:
-        # Copied: a bytearray cannot shrink while a view of it exists.
-        count = self._write_some(bytearray(self._buffer))
+        # Copied: a bytearray cannot shrink while a view of it exists. A driver takes a few KiB at
+        # a time, so a copy of all that waits would be made again for each of them.
+        count = self._write_some(self._buffer[:_LARGEST_WRITE])
         if self._finished:
             return
         del self._buffer[:count]

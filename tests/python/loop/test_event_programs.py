@@ -7,7 +7,7 @@ from asyncio.selector_events import _SelectorTransport  # type: ignore[attr-defi
 
 import pytest
 
-from . import event_programs, sock_programs
+from . import datagram_programs, event_programs, server_programs, sock_programs
 from .conftest import penstock_factory
 from .event_sequences import Program
 from .random_programs import Kind, gc_threshold
@@ -24,6 +24,11 @@ KINDS = [
         for name, kind in event_programs.KINDS.items()
     ),
     *(pytest.param(kind, id=f"sock calls, {name}") for name, kind in sock_programs.KINDS.items()),
+    *(
+        pytest.param(kind, id=name, marks=READS_WHILE_PAUSED)
+        for module in (server_programs, datagram_programs)
+        for name, kind in module.KINDS.items()
+    ),
 ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .conftest import RunScript
 
 PRELUDE = """
@@ -161,6 +163,37 @@ async def main():
     with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
         results = await asyncio.gather(*(loop.run_in_executor(pool, pow, 2, n) for n in range(8)))
     assert results == [2**n for n in range(8)]
+    print("well")
+
+loop = new_loop()
+loop.run_until_complete(main())
+loop.close()
+""",
+    )
+
+
+@pytest.mark.usefixtures("only_penstock")  # asyncio's own loop does so from Python 3.12 on
+def test_a_signal_of_a_forked_child_does_not_reach_the_parents_loop(run_script: RunScript) -> None:
+    check(
+        run_script,
+        """
+import signal
+
+async def main():
+    loop = asyncio.get_running_loop()
+    seen = []
+    loop.add_signal_handler(signal.SIGUSR1, seen.append, "signal")
+    pid = os.fork()
+    if pid == 0:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert seen == []
+    os.kill(os.getpid(), signal.SIGUSR1)
+    while not seen:
+        await asyncio.sleep(0)
     print("well")
 
 loop = new_loop()

@@ -70,6 +70,32 @@ def test_a_signal_while_the_loop_is_not_running_is_kept(loop: asyncio.AbstractEv
     loop.remove_signal_handler(signal.SIGUSR1)
 
 
+def test_a_signal_between_two_runs_is_kept(loop: asyncio.AbstractEventLoop) -> None:
+    seen: list[str] = []
+    loop.call_soon(loop.add_signal_handler, signal.SIGUSR1, seen.append, "signal")
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    os.kill(os.getpid(), signal.SIGUSR1)
+    for _ in range(5):
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+    assert seen == ["signal"]
+    loop.remove_signal_handler(signal.SIGUSR1)
+
+
+def test_a_handler_that_removes_itself_leaves_no_wake_up_descriptor(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    def handle() -> None:
+        loop.remove_signal_handler(signal.SIGUSR1)
+        loop.stop()
+
+    loop.add_signal_handler(signal.SIGUSR1, handle)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    loop.run_forever()
+    assert signal.set_wakeup_fd(-1) == -1
+
+
 def test_several_signals_have_separate_handlers(loop: asyncio.AbstractEventLoop, run: Run) -> None:
     async def main() -> None:
         arrived = {number: asyncio.Event() for number in (signal.SIGUSR1, signal.SIGUSR2)}
@@ -253,6 +279,43 @@ def test_a_python_handler_that_raises_ends_the_run(
             loop.run_forever()
     finally:
         signal.signal(signal.SIGUSR1, previous)
+
+
+@pytest.mark.usefixtures("only_penstock")  # asyncio may have read the number when it is interrupted
+@pytest.mark.parametrize("first", ["the loop's", "the one that raises"])
+def test_a_signal_beside_one_that_ends_the_run_is_kept_for_the_next(
+    loop: asyncio.AbstractEventLoop, in_thread: Callable[..., threading.Thread], first: str
+) -> None:
+    seen: list[str] = []
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    numbers = [signal.SIGUSR1, signal.SIGUSR2]
+    if first != "the loop's":
+        numbers.reverse()
+
+    def send_both() -> None:
+        running = threading.Event()
+        loop.call_soon_threadsafe(running.set)
+        assert running.wait(30)
+        for number in numbers:  # to this thread, so that no system call of the loop is interrupted
+            signal.pthread_kill(threading.get_ident(), number)
+
+    loop.add_signal_handler(signal.SIGUSR1, seen.append, "signal")
+    previous = signal.signal(signal.SIGUSR2, interrupt)
+    try:
+        sender = in_thread(send_both)
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_forever()
+        sender.join()
+        for _ in range(5):
+            loop.call_soon(loop.stop)
+            loop.run_forever()
+    finally:
+        signal.signal(signal.SIGUSR2, previous)
+    assert seen == ["signal"]
+    loop.remove_signal_handler(signal.SIGUSR1)
 
 
 def test_a_python_handler_runs_while_the_loop_is_idle(

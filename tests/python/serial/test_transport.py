@@ -361,3 +361,23 @@ async def test_data_whose_buffer_aborts_the_transport_is_not_written(peer: PtyPe
     transport.write(Aborting())  # type: ignore[arg-type]
     await until(lambda: "lost" in protocol.calls)
     assert written == []
+
+
+async def test_data_that_wait_are_not_copied_again_for_each_piece(peer: PtyPeer) -> None:
+    transport, protocol = await connected(peer)
+    offered: list[int] = []
+    write = transport._device.write
+
+    def note(data: bytes | memoryview) -> int:
+        offered.append(len(data))
+        return write(data)
+
+    transport._device.write = note
+    sent = os.urandom(300_000)
+    transport.write(sent)
+    assert await peer.read(len(sent)) == sent
+    await until(lambda: transport.get_write_buffer_size() == 0)
+    assert offered[0] == len(sent)  # the caller's own bytes
+    assert max(offered[1:]) <= 16_384
+    assert "resume" in protocol.calls
+    transport.abort()

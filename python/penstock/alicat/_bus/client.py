@@ -272,7 +272,19 @@ class AlicatProtocolClient:
             if not poll:
                 await self._waiting.checkpoint_if_cancelled()
             self._check_question(generation)
-            outstanding = self._outstanding
+            outstanding, wire = self._outstanding, self._wire
+            if timeout is None:
+                timeout = self._default_timeout
+            answer: Exchange[T] | None
+            plain = poll and check is None and not letterless
+            if plain and wire.exchange is not None and not (outstanding.owed or wire.lines):
+                # The call that sends also looks whether bytes wait that nobody asked for. It does
+                # not see the end of a TCP connection, which a command must not be sent after.
+                answer = await self._transact(
+                    command, decode, timeout, unmistakable, refuse_strays=True
+                )
+                if answer is not None:
+                    return answer
             if outstanding.untidy():
                 if letterless:
                     await outstanding.settle_everyone(unit)
@@ -280,13 +292,11 @@ class AlicatProtocolClient:
                     await outstanding.prepare(unit, unmistakable)
             if check is not None:
                 check()
-            return await self._transact(
-                command,
-                decode,
-                self._default_timeout if timeout is None else timeout,
-                unmistakable,
-                letterless=letterless,
+            answer = await self._transact(
+                command, decode, timeout, unmistakable, letterless=letterless
             )
+            assert answer is not None  # it was not told to look for strays
+            return answer
         finally:
             scheduler.release()
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from penstock.alicat._bus.outstanding import OutstandingReplies, Row, StrayLine
 from penstock.alicat._bus.replies import Counts, Exchange
 from penstock.alicat._bus.waiting import Waiting
-from penstock.alicat._bus.wire import LOST, Wire
+from penstock.alicat._bus.wire import CHUNK, LOST, Wire
 from penstock.alicat.errors import (
     AlicatConnectionError,
     AlicatParseError,
@@ -59,7 +59,8 @@ class Transactions:
         *,
         letterless: bool = False,
         gap: float | None = None,
-    ) -> Exchange[T]:
+        refuse_strays: bool = False,
+    ) -> Exchange[T] | None:
         """Send ``command`` and return what ``decode`` makes of its answer.
 
         Args:
@@ -71,6 +72,11 @@ class Transactions:
             letterless: The answer does not begin with the unit's letter.
             gap: Seconds of silence, from the last byte on, that end a table once ``decode`` has
                 taken a row (:attr:`Row.ANOTHER`). Default: ``timeout``.
+            refuse_strays: Send nothing where bytes wait that nobody asked for. Only on a line that
+                has an exchange of its own, for a unit that owes nothing.
+
+        Returns:
+            The answer; None where ``refuse_strays`` is set and bytes wait: nothing was sent then.
 
         Raises:
             AlicatTimeoutError: no answer in time.
@@ -90,7 +96,24 @@ class Transactions:
         try:
             allowed = timeout + wire.timing.answer(command)
             silence = allowed if gap is None else gap
-            data, ends_at = await wire.ask(command, b"\r", allowed)
+            if wire.exchange is None:
+                data, ends_at = await wire.ask(command, b"\r", allowed)
+            else:
+                # As ask() does it: each coroutine between the port and its caller adds to a poll.
+                ends_at = monotonic() + allowed
+                part = await wire.exchange(
+                    command,
+                    b"\r",
+                    timeout=allowed,
+                    max_bytes=CHUNK,
+                    refuse_strays=refuse_strays,
+                )
+                if part is None:
+                    outstanding.acquit(unit)
+                    return None
+                data = part.data
+                if part.taken < len(command):
+                    ends_at = await wire.send_rest(command[part.taken :], allowed)
             line = lines.take(data) if data else None
             table_ends_at: float | None = None
             while True:
@@ -135,9 +158,12 @@ class Transactions:
                     continue
                 outstanding.acquit(unit)
                 self._counts.exchanges += 1
-                return Exchange(
-                    value, requested_ns, requested_unix_ns, received_ns, received_unix_ns
+                # Not Exchange(...): the constructor of a named tuple is a Python function.
+                exchange: Exchange[T] = tuple.__new__(
+                    Exchange,
+                    (value, requested_ns, requested_unix_ns, received_ns, received_unix_ns),
                 )
+                return exchange
         except AlicatProtocolError as error:
             self._counts.malformed += 1
             wire.last_byte_at = monotonic()

@@ -169,7 +169,8 @@ class LineBuffer:
     def take(self, data: bytes) -> bytes | None:
         """Add received bytes and take the next line, as :meth:`next_line` does."""
         # Nearly always a whole answer, which then needs no buffer.
-        if not self and data.find(b"\r") == len(data) - 1 <= MAX_LINE:
+        none_waits = not (self._rest or self._complete)
+        if none_waits and data.find(b"\r") == len(data) - 1 <= MAX_LINE:
             line = data.strip(_AROUND)
             if line and b"\0" not in line and b"\n" not in line:
                 return line
@@ -301,11 +302,19 @@ class Wire:
             assert part is not None  # it was not told to look for strays
             taken, data = part.taken, part.data
         if taken < len(command):
-            # The port gets more time than the instrument: a timeout here counts as a lost
-            # connection, and a busy machine may be late for a moment.
-            await self.put(command[taken:], seconds + _SENDING_S)
-            ends_at = monotonic() + seconds
+            ends_at = await self.send_rest(command[taken:], seconds)
         return data, ends_at
+
+    async def send_rest(self, rest: bytes, seconds: float) -> float:
+        """Send what the line did not take of a command at once; return the answer's deadline.
+
+        Raises:
+            AlicatConnectionError: the line takes no bytes.
+        """
+        # The port gets more time than the instrument: a timeout here counts as a lost connection,
+        # and a busy machine may be late for a moment.
+        await self.put(rest, seconds + _SENDING_S)
+        return monotonic() + seconds
 
     async def drain(self) -> None:
         """Throw away what comes until the line has been silent for the idle time.

@@ -214,10 +214,24 @@ class Session:
         if keeper.in_doubt:
             await keeper.settle_doubt()
         in_force = keeper.in_force
-        try:
-            exchange = await self._ask_frame(in_force)
-        except UnseenGasError:
-            exchange = await self._ask_frame(in_force)
+        asked_again = False
+        while True:
+            try:
+                exchange = await self._client.exchange(
+                    self._poll_command,
+                    in_force.decoder,
+                    timeout=self._timeout,
+                    generation=self._generation,
+                    poll=True,
+                )
+                break
+            except AlicatError as error:
+                await self._note_failure(error)
+                if asked_again or not isinstance(error, UnseenGasError):
+                    raise
+                asked_again = True
+        self._silences = 0
+        keeper.frame_fitted()
         if keeper.in_doubt or keeper.in_force is not in_force:
             # Another task has found out meanwhile that the columns have changed.
             return await self.poll()
@@ -369,22 +383,6 @@ class Session:
             self._client.forget_unit(self.unit_id)
 
     # -- one question
-
-    async def _ask_frame(self, in_force: FormatInForce) -> Exchange[ParsedFrame]:
-        try:
-            exchange = await self._client.exchange(
-                self._poll_command,
-                in_force.decoder,
-                timeout=self._timeout,
-                generation=self._generation,
-                poll=True,
-            )
-        except AlicatError as error:
-            await self._note_failure(error)
-            raise
-        self._silences = 0
-        self._format.frame_fitted()
-        return exchange
 
     async def _execute_line(
         self, command: Command[Req, Resp], request: Req, timeout: float | None

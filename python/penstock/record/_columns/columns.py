@@ -370,13 +370,16 @@ class ColumnBuffer:
             for column in self.fields.values():
                 _truncate(column, rows)
             raise
-        code = self.device.known.get(device)
-        if code is None:
-            self.device.append(device)
-        else:
-            self.device.codes.append(code)
-        if unit_id is not None:
-            _append_text(self.unit_id, unit_id, rows)
+        texts = (self.device, device), (self.unit_id, unit_id), (self.status, status)
+        for text_column, text in texts:
+            if text is None:
+                continue
+            codes = text_column.codes
+            code = text_column.known.get(text)
+            if code is not None and len(codes) == rows:
+                codes.append(code)
+            else:
+                _append_text(text_column, text, rows)
         self.t_utc.append(received_utc_ns)
         self.t_mono_ns.append(received_mono_ns)
         self.requested_at.append(requested_utc_ns)
@@ -384,8 +387,6 @@ class ColumnBuffer:
         # Whole microseconds: finer digits are scheduling noise, and cost 5 of 12 bytes a row in
         # Parquet because a float of nanoseconds has no short form.
         self.latency_s.append(round((received_mono_ns - requested_mono_ns) / 1000) / 1e6)
-        if status is not None:
-            _append_text(self.status, status, rows)
         if error is not None:
             _append_text(self.error, error, rows)
 

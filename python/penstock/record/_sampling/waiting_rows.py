@@ -76,7 +76,8 @@ class WaitingRows:
 
     def admit(self, device: str) -> bool:
         """Whether a row of ``device`` may be added; makes room for it by the overflow policy."""
-        if len(self) >= self._capacity:
+        # Not len(self), here and in added(): it calls a Python function, twice a row.
+        if self._complete_rows + len(self.buffer.t_utc) - self._skip >= self._capacity:
             if self._overflow is OverflowPolicy.DROP_NEWEST:
                 self._summary.count_dropped(device)
                 return False
@@ -86,7 +87,7 @@ class WaitingRows:
 
     def added(self) -> None:
         """Note that a row was added: wake the consumer."""
-        if len(self) >= self._wanted:
+        if self._complete_rows + len(self.buffer.t_utc) - self._skip >= self._wanted:
             self._arrived.set()
 
     def change_schema(self, schema: RecordSchema) -> None:

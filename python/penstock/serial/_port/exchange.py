@@ -183,7 +183,8 @@ class ExchangeOperations(ReceiveHalf, SendHalf):
         """
         if self._receiving or self._sending:
             raise anyio.BusyResourceError("receiving from" if self._receiving else "sending to")
-        self._check_usable()
+        if self._closed or self._gone:
+            self._check_usable()  # raises
         in_pieces = self._kept or self._marking or self._switched_by is not None
         readiness: Readiness | None = None
         if not in_pieces:
@@ -204,7 +205,8 @@ class ExchangeOperations(ReceiveHalf, SendHalf):
                     self._end_native(exc, resets)
                 finally:
                     self._receiving = self._sending = False
-                return None if part is None else ExchangePart._make(part)
+                # Not ExchangePart(...): the constructor of a named tuple is a Python function.
+                return None if part is None else tuple.__new__(ExchangePart, part)
         if refuse_strays and self.input_waiting():
             return None
         taken = self.send_nowait(request) if request else 0
