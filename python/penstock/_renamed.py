@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
 from collections.abc import Callable
 from functools import wraps
@@ -65,10 +66,21 @@ def _read_by_old_name(what: str, old: str, new: str) -> Callable[[Any], Any]:
 def _use_new_names(what: str, names: dict[str, str], kwargs: dict[str, Any]) -> None:
     for old in names.keys() & kwargs.keys():
         new = names[old]
-        if new in kwargs:
+        between = _frames_of_replace()
+        # dataclasses.replace adds the value of each field that it was not given by its new name.
+        if new in kwargs and not between:
             raise TypeError(f"{what}() got {old} and {new}; give only {new}")
-        _warn(f"{what}(): {old}", new, stacklevel=4)
+        _warn(f"{what}(): {old}", new, stacklevel=4 + between)
         kwargs[new] = kwargs.pop(old)
+
+
+def _frames_of_replace() -> int:
+    """Through how many calls of dataclasses.replace, or copy.replace, a constructor is called."""
+    count = 0
+    frame = sys._getframe(3)  # of what has called the constructor
+    while frame.f_globals.get("__name__") in ("dataclasses", "copy") and frame.f_back is not None:
+        count, frame = count + 1, frame.f_back
+    return count
 
 
 def _warn(old: str, new: str, *, stacklevel: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -124,6 +125,24 @@ def test_a_field_is_read_by_its_old_name_with_a_warning(instance: Any, old: str,
     with pytest.warns(DeprecationWarning, match=f"{old} is now {new};") as warned:
         assert getattr(instance, old) == getattr(instance, new)
     assert warned[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("instance", "old", "new"),
+    [
+        (dash.Board("run", silence=2.0), "silence_s", "silence"),
+        (archives.RunOptions(part_duration=5.0), "part_seconds", "part_duration"),
+    ],
+)
+def test_dataclasses_replace_takes_a_field_by_its_old_name_with_a_warning(
+    instance: Any, old: str, new: str
+) -> None:
+    with pytest.warns(DeprecationWarning, match=rf"\(\): {old} is now {new};") as warned:
+        changed = dataclasses.replace(instance, **{old: 9.0})
+    assert [warning.filename for warning in warned] == [__file__]
+    assert getattr(changed, new) == 9.0
+    assert changed == dataclasses.replace(instance, **{new: 9.0})
+    assert dataclasses.replace(instance) == instance
 
 
 @pytest.mark.parametrize(("old", "new"), [("hold_s", "hold_duration"), ("interval_s", "interval")])

@@ -47,7 +47,14 @@ def _run(arguments: list[str]) -> int:
 
         return run_simulator(arguments[1:])
 
-    from penstock.cli._errors import CommandError, ExitCode, Interrupted, first_error, one_line
+    from penstock.cli._errors import (
+        CommandError,
+        ExitCode,
+        Interrupted,
+        first_error,
+        one_line,
+        print_error,
+    )
     from penstock.cli._interrupts import Interrupts
     from penstock.cli._parser import build_parser
 
@@ -69,28 +76,18 @@ def _run(arguments: list[str]) -> int:
         except Interrupted as signal:
             return 128 + signal.signum
         except CommandError as error:
-            _print_error(str(error), error)
+            print_error(str(error), error)
             return int(error.code)
         except BrokenPipeError:
             raise
         except Exception as error:
             cause = first_error(error)
-            _print_error(
+            print_error(
                 f"a defect of Penstock: {type(cause).__name__}: {one_line(cause)}; please report "
                 "it with the output of the same command under PENSTOCK_TRACEBACK=1",
                 error,
             )
             return int(ExitCode.DEFECT)
-
-
-def _print_error(sentence: str, error: BaseException) -> None:
-    for line in (sentence, *getattr(error, "__notes__", ())):
-        print(f"penstock: {line}", file=sys.stderr)
-    sys.stderr.flush()
-    if os.environ.get("PENSTOCK_TRACEBACK") == "1":
-        import traceback
-
-        traceback.print_exception(error)
 
 
 def _open_missing_streams() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from enum import IntEnum
 from pathlib import Path
 
@@ -22,6 +23,7 @@ __all__ = [
     "harmless",
     "nearest_existing_folder",
     "one_line",
+    "print_error",
 ]
 
 
@@ -149,3 +151,17 @@ def nearest_existing_folder(path: Path) -> Path:
         except OSError:
             continue
     return Path("/")
+
+
+def print_error(sentence: str, error: BaseException) -> None:
+    """Print ``sentence`` on standard error, and the notes of ``error``.
+
+    With ``PENSTOCK_TRACEBACK=1`` in the environment the traceback follows.
+    """
+    for line in (sentence, *getattr(error, "__notes__", ())):
+        print(f"penstock: {line}", file=sys.stderr)
+    sys.stderr.flush()
+    if os.environ.get("PENSTOCK_TRACEBACK") == "1":
+        import traceback
+
+        traceback.print_exception(error)

@@ -42,6 +42,7 @@ class ShownDevice:
     failed poll. ``gap_t`` is the time of the last failed poll or missed slot, 0 without one. All
     times are nanoseconds since 1970. ``recorded`` has the alarms that the recorder has raised, by
     their field. ``seen`` has the alarms that a person has acknowledged, by kind and time.
+    ``arrived`` is when its last rows came here, on the monotonic clock.
     """
 
     name: str
@@ -57,6 +58,7 @@ class ShownDevice:
     recorded: dict[str, Alarm] = field(default_factory=dict)
     failures: FailureWatch = field(default_factory=FailureWatch)
     silent_since: int | None = None
+    arrived: int = 0
     seen: set[tuple[str, int]] = field(default_factory=set)
 
     @property
@@ -144,8 +146,13 @@ class Board:
             return None
         return min(one.first or 0 for one in found), max(one.last or 0 for one in found)
 
-    def watch_silence(self, now: int) -> None:
-        """Raise and clear the alarms of devices that send nothing; called about once a second."""
+    def watch_silence(self, now: int, steady: int | None = None) -> None:
+        """Raise and clear the alarms of devices that send nothing; called about once a second.
+
+        ``steady`` is the time of the monotonic clock, by default now's: it counts while the newest
+        row is of the future, as the wall clock was set back.
+        """
+        steady = time.monotonic_ns() if steady is None else steady
         if not self.live or self.ended is not None:
             return
         for device in self.devices.values():
@@ -153,7 +160,8 @@ class Board:
             if last is None:
                 continue
             patience = max(self.silence, 5 * device.history.period)
-            silent = now - last > patience * 1e9
+            age = now - last if now >= last else steady - device.arrived
+            silent = age > patience * 1e9
             if silent and device.silent_since is None:
                 self.log("alarm", f"no sample for {patience:.3g} s", device.name, now)
                 device.silent_since = now
@@ -174,7 +182,7 @@ class Board:
         if device.failures.failing:
             text = device.error or "polls fail"
             found.append(Alarm("failing", text, device.failures.since))
-        elif self.live and device.gap_t and now - device.gap_t < _GAP_SECONDS * 1e9:
+        elif self.live and device.gap_t and abs(now - device.gap_t) < _GAP_SECONDS * 1e9:
             found.append(Alarm("gaps", "a poll failed or a slot was missed", device.gap_t))
         known = {(alarm.kind, alarm.since) for alarm in found}
         device.seen &= known
@@ -260,6 +268,7 @@ class Board:
             self.revision += 1
         device.unit_id = rows.unit_id or device.unit_id
         device.history.append(rows.t, columns)
+        device.arrived = time.monotonic_ns()
         device.errors += int(rows.failed.sum())
         device.gap_t = max(device.gap_t, rows.last_error_t)
         device.error = rows.error or device.error

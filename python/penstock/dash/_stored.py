@@ -16,6 +16,7 @@ import anyio.to_thread
 
 from penstock.dash._board import Board
 from penstock.dash._rows import RecordedRows
+from penstock.record.damage import ShorterFormat
 from penstock.record.errors import RecordError
 from penstock.record.recorder_lock import is_being_recorded
 from penstock.record.view import StoredRecording
@@ -128,10 +129,12 @@ def _read_in_thread(board: Board, stored: StoredRows) -> None:
 
 def _log_damages(board: Board, recording: StoredRecording, known: set[str]) -> None:
     """Log what was left out of a recording, each place once."""
-    for text in map(str, recording.damages):
+    for damage in recording.damages:
+        shorter = isinstance(damage, ShorterFormat)
+        text = f"another format is shorter: {damage}" if shorter else f"left out: {damage}"
         if text not in known:
             known.add(text)
-            board.log("error", f"left out: {text}")
+            board.log("error", text)
 
 
 def _mark_of(path: Path) -> frozenset[tuple[str, int, int]]:

@@ -19,6 +19,7 @@ from penstock.record._files.line_ends import (
     rows_of_text,
 )
 from penstock.record._files.sqlite_log import lock_path
+from penstock.record._parts.compaction import unsealed_fault
 from penstock.record._parts.parts_folder import RUN_KEY, PartsFolder, parts_path
 from penstock.record._seals.digests import PublicKey, digest_like, new_digest
 from penstock.record._seals.part_list import ListedPart, PartList, file_digest, read_part_list
@@ -72,6 +73,8 @@ def check_seals(path: str | os.PathLike[str], key: PublicKey | None = None) -> l
             found.append(check_file(part, growing=growing, key=key))
             if not found[-1].sealed and part.suffix in (".csv", ".jsonl"):
                 check_stated_text(part, found[-1], growing=growing)
+            elif not found[-1].sealed:
+                _check_unsealed(part, PartsFolder(parts_path(path), path.suffix), found[-1])
     if parts_path(path).is_dir():
         found += _check_folder(parts_path(path), key, path)
     return found
@@ -133,15 +136,31 @@ def _check_parts(
 
 
 def _was_made_of(file: Path, folder: PartsFolder) -> bool:
-    for _, each in numbered_parts(file):
-        if each.stat().st_size:
-            try:
-                metadata = format_of(each).read_schema(each).metadata or {}
-                if metadata.get(RUN_KEY) == folder.run_id().encode():
-                    return True
-            except _UNREADABLE:
-                continue
-    return False
+    return any(_is_made_of(each, folder) for _, each in numbered_parts(file))
+
+
+def _is_made_of(file: Path, folder: PartsFolder) -> bool:
+    if not file.stat().st_size:
+        return False
+    try:
+        metadata = format_of(file).read_schema(file).metadata or {}
+        return bool(metadata.get(RUN_KEY) == folder.run_id().encode())
+    except _UNREADABLE:
+        return False
+
+
+def _check_unsealed(file: Path, folder: PartsFolder, findings: SealFindings) -> None:
+    """Tell of a file that was made of sealed parts, and has no seal itself."""
+    if not any(part.sealed for part in read_part_list(folder.list).parts):
+        return  # recorded without seals
+    if is_being_recorded([folder.state / "lock"]) or not _is_made_of(file, folder):
+        return
+    if fault := unsealed_fault(folder, file):
+        findings.problems.append(f"it has changed: {fault}")
+    else:
+        findings.remarks.append(
+            "its recorder was killed before it had sealed it; penstock recover seals it"
+        )
 
 
 def _check_part(

@@ -20,7 +20,15 @@ from pathlib import Path
 
 from penstock.record.errors import RecordError
 
-__all__ = ["UNREADABLE", "Damage", "DamageList", "DamagedError", "reason_of", "unreadable_is"]
+__all__ = [
+    "UNREADABLE",
+    "Damage",
+    "DamageList",
+    "DamagedError",
+    "ShorterFormat",
+    "reason_of",
+    "unreadable_is",
+]
 
 UNREADABLE: tuple[type[Exception], ...] = (
     # pyarrow's errors are ValueError, TypeError, KeyError, IndexError, NotImplementedError,
@@ -73,6 +81,11 @@ class Damage:
         return f"{where}: {self.reason}{rows}"
 
 
+@dataclass(frozen=True, slots=True)
+class ShorterFormat(Damage):
+    """A format of a run that has fewer rows than the one that is read. Nothing is left out."""
+
+
 class DamageList:
     """The damages that one reading has met, the first thousand of them one by one.
 
@@ -103,6 +116,12 @@ class DamageList:
         self.count += 1
         if len(self.listed) < _MOST_LISTED:
             self.listed.append(Damage(path, place, reason))
+
+    def note_shorter(self, path: Path, reason: str) -> None:
+        """Add a format of a run with fewer rows than the one that is read; never an error."""
+        self.count += 1
+        if len(self.listed) < _MOST_LISTED:
+            self.listed.append(ShorterFormat(path, "", reason))
 
     def clear(self) -> None:
         """Forget them, before the recording is read again."""

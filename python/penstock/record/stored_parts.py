@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from penstock.record._parts.compaction import joined_parts
 from penstock.record._parts.parts_folder import RUNS_KEY, PartsFolder, parts_path
 from penstock.record._stored.line_tables import csv_pieces, csv_table, jsonl_pieces, jsonl_table
 from penstock.record._stored.sound_tables import described_schema, plain_schema, sound_table
-from penstock.record._stored.sqlite_tables import sqlite_pieces, sqlite_tables
+from penstock.record._stored.sqlite_tables import connected, sqlite_pieces, sqlite_tables
 from penstock.record._stored.table_files import (
     Columns,
     format_of,
@@ -36,6 +35,8 @@ __all__ = [
     "StoredPart",
     "check_recording",
     "described_schema",
+    "files_at",
+    "is_growing",
     "plain_schema",
     "recordings_at",
     "recordings_in_order",
@@ -117,6 +118,15 @@ def recordings_at(path: Path) -> list[Path]:
         for kind in FORMATS
         for each in sorted(found.get(kind, ()))
     ]
+
+
+def files_at(path: Path) -> Iterator[Path]:
+    """The files with the rows of the recordings at ``path``, except for journals."""
+    for recording in recordings_at(path):
+        yield from (part for part in _files_of(recording) if part.is_file())
+        for folder in (recording, parts_path(recording)):
+            if is_parts_folder(folder):
+                yield from (part for _, part in PartsFolder(folder, "").parts())
 
 
 def recordings_in_order(path: Path, table: str, damages: DamageList) -> list[Path]:
@@ -278,10 +288,10 @@ def _chosen(folder: Path, table: str, damages: DamageList) -> list[Path]:
     }
     best = max(formats, key=lambda kind: rows[kind])
     for kind in formats:
-        if rows[kind] < rows[best] and not any(map(_is_growing, found[kind] | found[best])):
+        if rows[kind] < rows[best] and not any(map(is_growing, found[kind] | found[best])):
             first, chosen = min(found[kind]), min(found[best])
             text = f"it has {rows[kind]} rows that can be read, and {chosen} has {rows[best]}"
-            damages.note_end(first, "", text)
+            damages.note_shorter(first, text)
     return sorted(found[best])
 
 
@@ -309,7 +319,7 @@ def _rows_of_text(path: Path) -> int:
 
 
 def _rows_of_database(path: Path, table: str) -> int:
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+    with closing(connected(path)) as database:
         listed = database.execute("SELECT name FROM penstock_parts").fetchall()
         names = [name for (name,) in listed if name == table or name.startswith(f"{table}_")]
         quoted = ['"' + name.replace('"', '""') + '"' for name in names]
@@ -317,7 +327,8 @@ def _rows_of_database(path: Path, table: str) -> int:
         return sum(count for (count,) in counts)
 
 
-def _is_growing(path: Path) -> bool:
+def is_growing(path: Path) -> bool:
+    """Whether a recorder of this machine writes the recording at ``path``, of whatever format."""
     folders = (path, parts_path(path))
     locks = [path, lock_path(path), *(folder / ".penstock" / "lock" for folder in folders)]
     return is_being_recorded(locks)

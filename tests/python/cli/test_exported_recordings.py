@@ -316,3 +316,39 @@ def test_a_workbook_has_units_and_times_of_its_own(
     assert "<t>SCCM</t>" in about
     wide = tmp_path / "wide.xlsx"
     assert output(capsys, "export", tmp_path / "run.csv", wide, "--wide", "--every", "1")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["run.parquet", "run.csv"])
+def test_a_recording_of_which_no_row_can_be_read_is_not_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    record_into(tmp_path)
+    path = tmp_path / name
+    data = path.read_bytes()
+    if name == "run.parquet":
+        group = pq.read_metadata(path).row_group(0)
+        assert pq.read_metadata(path).num_row_groups == 1
+        begin = group.column(0).dictionary_page_offset or group.column(0).data_page_offset
+        data = data[:begin] + bytes(64) + data[begin + 64 :]
+    else:
+        head, _, rows = data.partition(b"\r\n")
+        data = head + b"\r\n" + rows.replace(b",", b";")
+    path.write_bytes(data)
+    out = tmp_path / "out.csv"
+    code, text, err = output(capsys, "export", path, out)
+    assert (code, text) == (5, "")
+    assert f"nothing of {path} can be read: {path}, " in err
+    assert not out.exists()
+
+
+def test_a_recording_is_not_replaced_by_its_own_export(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_into(tmp_path)
+    path = tmp_path / "run.csv"
+    before = path.read_bytes()
+    (tmp_path / "link.csv").hardlink_to(path)
+    for source, out in ((path, path), (tmp_path, path), (path, tmp_path / "link.csv")):
+        code, _, err = output(capsys, "export", source, out, "--overwrite", "--every", "1")
+        assert (code, "is a file of the recording itself" in err) == (2, True)
+        assert path.read_bytes() == before

@@ -97,3 +97,32 @@ def test_what_a_resumed_run_cuts_off_is_kept_and_named(
 def test_force_needs_resume(penstock: Any, tmp_path: Path) -> None:
     done = penstock("record", "run.toml", "--force")
     assert (done.returncode, "--force lets --resume cut off" in done.stderr) == (2, True)
+
+
+def test_after_a_kill_and_a_resume_the_folder_verifies(
+    penstock: Any, start: Any, simulator: Any, tmp_path: Path
+) -> None:
+    _, (port,) = simulator("A:500")
+    (tmp_path / "run.toml").write_text(
+        f"""
+        [record]
+        rate_hz = 20
+        out = "out"
+        formats = ["parquet", "csv", "jsonl", "sqlite"]
+        [[device]]
+        name = "fuel"
+        port = "{port}"
+        baudrate = 115200
+        timeout = 10
+        """
+    )
+    running = start("record", "run.toml", "--no-plot")
+    running.wait_for(r"[1-9][0-9]+ samples")
+    running.process.kill()
+    running.process.wait()
+    done = penstock("record", "run.toml", "--resume", "--no-plot", "--duration", "0.3")
+    assert done.returncode == 0, done.stderr
+    done = penstock("verify", "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "runs 2" in done.stdout
+    assert "cut off" in done.stdout

@@ -126,3 +126,22 @@ def test_a_folder_whose_parts_are_all_gone_tells_which_is_missing(
     code, _, err = output(capsys, command, tmp_path / "run")
     assert code == 5
     assert f"{part} is missing, with rows of part 1. Bring its parts back" in err
+
+
+def test_recover_and_verify_go_on_behind_a_file_that_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_into(tmp_path)
+    with (tmp_path / "run.csv").open("ab") as file:
+        file.write(b"fuel,A")
+    away = [tmp_path / "nowhere.csv", tmp_path / "elsewhere.csv"]
+    code, out, err = output(capsys, "recover", away[0], tmp_path / "run.csv", away[1])
+    assert code == 5
+    assert [f"{path} does not exist" in err for path in away] == [True, True]
+    assert f"recovered {tmp_path / 'run.csv'}: 6 bytes of a torn end cut off" in out
+    code, out, err = output(capsys, "verify", away[0], tmp_path / "run.csv", away[1])
+    assert (code, err.count("does not exist")) == (5, 2)
+    assert f"{tmp_path / 'run.csv'}: no problem" in out
+    data = (tmp_path / "run.csv").read_bytes()
+    (tmp_path / "run.csv").write_bytes(data.replace(b"fuel", b"fool", 1))
+    assert output(capsys, "verify", away[0], tmp_path / "run.csv")[0] == 8

@@ -229,6 +229,17 @@ def test_a_device_without_samples_is_silent_until_it_sends_again() -> None:
     assert [kind for _, kind, _ in kinds(board)] == ["alarm", "alarm_cleared"]
 
 
+def test_a_device_is_silent_though_the_clock_was_set_back() -> None:
+    board = Board("run", silence=2)
+    board.add(table(wave("argon", 3)))
+    an_hour_before = START - 3600 * SECOND
+    arrived = board.devices["argon"].arrived
+    board.watch_silence(an_hour_before, arrived + SECOND)
+    assert board.devices["argon"].silent_since is None
+    board.watch_silence(an_hour_before + 20 * SECOND, arrived + 20 * SECOND)
+    assert words(board, board.devices["argon"], an_hour_before) == ["silent"]
+
+
 def test_a_finished_recording_is_not_silent() -> None:
     board = Board("run", live=False, silence=1)
     board.add(table(wave("argon", 3)))

@@ -19,7 +19,7 @@ pytest.importorskip("pyarrow")
 
 NAMES = ["run.parquet", "run", "run.arrow", "run.csv", "run.jsonl", "run.sqlite"]
 SCHEMA = RecordSchema((Field("Mass_Flow", "float", "SCCM"), Field("Gas", "text")))
-VALUES = [1.5, math.nan, -0.0, 5e-324, 2.0**60, None, 7.0, 0.1]
+VALUES = [1.5, math.nan, -0.0, None, 5e-324, 2.0**60, 7.0, 0.1, math.inf, -math.inf]
 
 
 def batch(first: int, schema: RecordSchema = SCHEMA, **changes: float) -> SampleBatch:

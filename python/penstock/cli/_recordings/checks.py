@@ -32,8 +32,9 @@ class Findings:
     """What is known of a recording.
 
     ``damaged`` counts the places that cannot be read; ``seals`` has what those of its files say;
-    ``formats`` where several formats of the same run differ. ``pauses`` are the times between runs,
-    which are not a problem.
+    ``formats`` where several formats of the same run differ, and ``seams`` where a kill has taken
+    different ends of a run from them. ``pauses`` are the times between runs. Neither seams nor
+    pauses are a problem.
     """
 
     parts: int = 0
@@ -45,6 +46,7 @@ class Findings:
     damaged: int = 0
     seals: list[SealFindings] = field(default_factory=list)
     formats: list[str] = field(default_factory=list)
+    seams: list[str] = field(default_factory=list)
     pauses: list[str] = field(default_factory=list)
 
     @property

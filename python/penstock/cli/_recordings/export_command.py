@@ -19,7 +19,12 @@ from typing import Any, Literal
 from penstock._durable_files import put_file
 from penstock.cli._errors import CommandError, ExitCode, already_exists, explain_os_error, one_line
 from penstock.cli._recordings.conversion import conversion, convert
-from penstock.cli._recordings.reading import name_of, read_parts, samples_of
+from penstock.cli._recordings.reading import (
+    name_of,
+    read_parts,
+    refuse_own_file,
+    samples_of,
+)
 from penstock.cli._recordings.united_parts import UnitedParts
 from penstock.record.arrow import is_number, name_with_unit, pyarrow_module, unit_for, units_of
 from penstock.record.errors import RecordError, SinkDependencyError
@@ -54,6 +59,7 @@ def run_export(options: argparse.Namespace) -> int:
                 f"{taken} already exists; add --overwrite to replace it or choose another name",
                 ExitCode.OUTPUT,
             )
+    refuse_own_file(options.file, out)
     wanted = dict(conversion(text) for text in options.unit)
     notes: dict[str, str] = {}
     tally = RunTally()
@@ -101,6 +107,7 @@ def _selected(
         needs=("device", "t_utc"),
         pieces=True,
         columns=selection.columns,
+        rows_needed=True,
     ):
         tally.add(part)
         part.table = selection.of(part.table)

@@ -131,7 +131,7 @@ def _attach(session: QuerySession, options: argparse.Namespace, worker: _Worker)
     from penstock.cli._recordings.reading import read_parts
 
     # In this thread, because reading prints warnings; a signal ends it between two pieces.
-    parts = read_parts(options.path, options.table, pieces=True)
+    parts = read_parts(options.path, options.table, pieces=True, rows_needed=True)
     session.attach_tables(part.table for part in parts)
 
 
@@ -171,6 +171,11 @@ def _format(options: argparse.Namespace) -> str:
             f"{options.out} already exists; add --overwrite to replace it or choose another name",
             ExitCode.OUTPUT,
         )
+    if options.overwrite:
+        # Here, because the readers of all formats take longer to import than a small query.
+        from penstock.cli._recordings.reading import refuse_own_file
+
+        refuse_own_file(options.path, Path(options.out))
     return str(name)
 
 

@@ -11,14 +11,16 @@ from typing import Any
 from penstock.cli._errors import CommandError, ExitCode, harmless, one_line
 from penstock.record import check_seals
 from penstock.record.arrow import pyarrow_module, units_of
+from penstock.record.damage import ShorterFormat
 from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.postgres_server import PostgresServer, is_postgres
-from penstock.record.stored_parts import StoredPart, was_cut_off
+from penstock.record.stored_parts import StoredPart, files_at, was_cut_off
 from penstock.record.view import StoredRecording, open_recording
 
 __all__ = [
     "name_of",
     "read_parts",
+    "refuse_own_file",
     "samples_of",
     "units_by_device",
     "warn",
@@ -43,6 +45,7 @@ def read_parts(
     tell: Callable[[StoredRecording], None] | None = None,
     pieces: bool = False,
     columns: Sequence[str] | Callable[[Any], Sequence[str]] | None = None,
+    rows_needed: bool = False,
 ) -> Iterator[StoredPart]:
     """Yield the parts of a recording: of a file, a folder or a ``postgresql://`` URI.
 
@@ -56,12 +59,14 @@ def read_parts(
         tell: gets the recording with its damages; by default they go to standard error.
         pieces: yield long parts in pieces.
         columns: with ``pieces``, the columns that are needed, or what chooses them from a schema.
+        rows_needed: a damaged recording of which not one row can be read is an error.
 
     Raises:
         CommandError: there is none, nothing of it can be read, or pyarrow or psycopg is missing.
     """
     name = name_of(target, table)
     found = False
+    rows = 0
     unfit: list[str] = []
     try:
         recording = open_recording(target, table=table, strict=False)
@@ -70,6 +75,7 @@ def read_parts(
                 unfit.append(f"{part.path} has no column {lacking} of a recording")
                 continue
             found = True
+            rows += len(part.table)
             yield part
     except SinkDependencyError as error:
         raise CommandError(one_line(error), ExitCode.MISSING_PART) from error
@@ -81,8 +87,9 @@ def read_parts(
             "permissions",
             ExitCode.OUTPUT,
         ) from error
-    if not found and (unfit or recording.damages):
-        reason = unfit[0] if unfit else str(recording.damages[0])
+    left_out = [each for each in recording.damages if not isinstance(each, ShorterFormat)]
+    if (not found and (unfit or left_out)) or (rows_needed and not rows and left_out):
+        reason = unfit[0] if unfit else str(left_out[0])
         raise CommandError(
             f"nothing of {name} can be read: {reason}. {_advice(target)}", ExitCode.OUTPUT
         )
@@ -104,7 +111,7 @@ def read_parts(
 def warn_of_damages(recording: StoredRecording) -> None:
     """Print on standard error what was left out of a recording, the first places one by one."""
     for damage in recording.damages[:_MOST_WARNINGS]:
-        warn(f"{damage}; left out")
+        warn(f"{damage}" if isinstance(damage, ShorterFormat) else f"{damage}; left out")
     if (more := recording.damage_count - _MOST_WARNINGS) > 0:
         warn(f"{more} further places of {recording.path} cannot be read; verify lists them")
 
@@ -159,3 +166,19 @@ def samples_of(table: Any) -> Any:
         if name in table.column_names:
             table = table.filter(compute.is_null(table[name]))
     return table
+
+
+def refuse_own_file(target: str, out: Path) -> None:
+    """Refuse to replace a file of the recording that is read; CommandError."""
+    path = Path(target)
+    if is_postgres(target) or not (out.exists() and path.exists()):
+        return
+    try:
+        is_own = any(file.samefile(out) for file in files_at(path))
+    except OSError:
+        return  # reading it tells why
+    if is_own:
+        raise CommandError(
+            f"{out} is a file of the recording itself, which would be lost; choose another name",
+            ExitCode.USAGE,
+        )

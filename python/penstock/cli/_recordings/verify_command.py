@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from penstock.cli._errors import CommandError, ExitCode, harmless, one_line
+from penstock.cli._errors import CommandError, ExitCode, harmless, one_line, print_error
 from penstock.cli._keys import public_key, signing_key
 from penstock.cli._recordings.checks import NEEDED, DeviceFindings, Findings, check
 from penstock.cli._recordings.reading import name_of, read_parts
-from penstock.record import PublicKey, SealFindings, check_seals
+from penstock.record import PublicKey, SealFindings, SigningKey, check_seals
+from penstock.record.damage import ShorterFormat
 from penstock.record.errors import RecordError
-from penstock.record.format_comparison import compare_formats
+from penstock.record.format_comparison import FormatFindings, find_differences
 from penstock.record.postgres_server import is_postgres
 from penstock.record.stored_parts import StoredPart, check_recording, recordings_at
 from penstock.record.view import StoredRecording
@@ -24,12 +25,19 @@ __all__ = ["recover_files", "run_verify"]
 
 
 def run_verify(options: argparse.Namespace) -> int:
-    """Check each file of ``options.files``; return FOUND if something is wrong with one."""
+    """Check each file of ``options.files``; return FOUND if something is wrong with one.
+
+    One that cannot be read is told, and the others are checked; its code counts if nothing is found
+    wrong with them.
+    """
     key = public_key(options.key)
-    results = {
-        name_of(file, options.table): _check(file, options.table, key, options.deep)
-        for file in options.files
-    }
+    results: dict[str, Findings] = {}
+
+    def check_one(file: str) -> None:
+        found = _check(file, options.table, key, options.deep)
+        results[name_of(file, options.table)] = found
+
+    worst = _for_each(options.files, check_one)
     if options.json:
         print(
             json.dumps(
@@ -44,7 +52,19 @@ def run_verify(options: argparse.Namespace) -> int:
         for file, findings in results.items():
             print(_as_text(file, findings))
     found = any(findings.problems for findings in results.values())
-    return ExitCode.FOUND if found else ExitCode.OK
+    return ExitCode.FOUND if found else worst
+
+
+def _for_each(files: Sequence[str], work: Callable[[str], None]) -> int:
+    """Do ``work`` with each file, also behind one that fails; the highest exit code of all."""
+    worst = int(ExitCode.OK)
+    for file in files:
+        try:
+            work(file)
+        except CommandError as error:
+            print_error(str(error), error)
+            worst = max(worst, int(error.code))
+    return worst
 
 
 def _check(file: str, table: str, key: PublicKey | None, deep: bool) -> Findings:
@@ -60,11 +80,18 @@ def _check(file: str, table: str, key: PublicKey | None, deep: bool) -> Findings
 
     findings = check(read)
     findings.seals = seals
+    formats = FormatFindings()
     if not is_postgres(file) and Path(file).is_dir():
-        findings.formats = compare_formats(Path(file), table)
+        formats = find_differences(Path(file), table)
+    findings.formats, findings.seams = formats.problems, formats.seams
     for recording in found:
-        findings.damages += map(str, recording.damages)
-        findings.damaged += recording.damage_count
+        damages = [
+            damage
+            for damage in recording.damages
+            if not (isinstance(damage, ShorterFormat) and damage.path in formats.explained)
+        ]
+        findings.damages += map(str, damages)
+        findings.damaged += recording.damage_count - len(recording.damages) + len(damages)
         if findings.runs > 1:
             findings.pauses += map(str, recording.pauses())
     if is_postgres(file) and key is not None:
@@ -79,11 +106,15 @@ def _check_seals(file: str, key: PublicKey | None) -> list[SealFindings]:
     except RecordError as error:
         raise CommandError(one_line(error), ExitCode.OUTPUT) from error
     except OSError as error:
-        raise CommandError(
-            f"{error.filename or file} cannot be read: {error.strerror or one_line(error)}; "
-            "check the path and its permissions",
-            ExitCode.OUTPUT,
-        ) from error
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: str, error: OSError) -> CommandError:
+    return CommandError(
+        f"{error.filename or file} cannot be read: {error.strerror or one_line(error)}; "
+        "check the path and its permissions",
+        ExitCode.OUTPUT,
+    )
 
 
 def _sealed_as_text(seal: SealFindings) -> list[str]:
@@ -138,6 +169,7 @@ def _as_text(file: str, findings: Findings) -> str:
         f"events {findings.events}",
         *(f"  schema: {problem}" for problem in findings.schema),
         *(f"  formats: {harmless(problem)}" for problem in findings.formats),
+        *(f"  seam: {harmless(seam)}" for seam in findings.seams),
         *(f"  pause: {pause}" for pause in findings.pauses),
         *(f"  damaged: {harmless(damage)}" for damage in findings.damages),
     ]
@@ -161,38 +193,42 @@ def _as_text(file: str, findings: Findings) -> str:
 
 
 def recover_files(options: argparse.Namespace) -> int:
-    """Recover each file of ``options.files``."""
-    from penstock.record import RecordError, recover
-    from penstock.record.postgres_server import is_postgres
-
+    """Recover each file of ``options.files``, also behind one that cannot be; the worst code."""
     key = signing_key(options.sign)
-    for file in options.files:
-        if is_postgres(file):
-            raise CommandError(
-                "a PostgreSQL server needs no recovery; what waits in a spool is sent by the next "
-                "penstock record --resume into the same folder",
-                ExitCode.USAGE,
-            )
-        try:
-            result = recover(file, force=options.force, sign=key)
-        except RecordError as error:
-            raise CommandError(one_line(error), ExitCode.OUTPUT) from error
-        if options.json:
-            facts = {
-                "file": str(result.path),
-                "rows": result.rows,
-                "bytes_cut": result.bytes_cut,
-                "kept_in": [str(cut.kept_in) for cut in result.cuts],
-            }
-            print(json.dumps(facts))
-        elif result.changed:
-            what = [f"{result.rows} samples added from its journal"]
-            what += [
-                f"{cut.size} bytes of a torn end cut off and kept in {cut.kept_in}"
-                for cut in result.cuts
-            ]
-            what += ["the missing line end of its last row added"] if result.row_ended else []
-            print(f"recovered {result.path}: {', '.join(what)}")
-        else:
-            print(f"{result.path} is complete; nothing to recover")
-    return ExitCode.OK
+    return _for_each(options.files, lambda file: _recover(file, options, key))
+
+
+def _recover(file: str, options: argparse.Namespace, key: SigningKey | None) -> None:
+    from penstock.record import recover
+
+    if is_postgres(file):
+        raise CommandError(
+            "a PostgreSQL server needs no recovery; what waits in a spool is sent by the next "
+            "penstock record --resume into the same folder",
+            ExitCode.USAGE,
+        )
+    try:
+        result = recover(file, force=options.force, sign=key)
+    except RecordError as error:
+        raise CommandError(one_line(error), ExitCode.OUTPUT) from error
+    except OSError as error:
+        raise _unreadable(file, error) from error
+    if options.json:
+        facts = {
+            "file": str(result.path),
+            "rows": result.rows,
+            "bytes_cut": result.bytes_cut,
+            "kept_in": [str(cut.kept_in) for cut in result.cuts],
+        }
+        print(json.dumps(facts))
+        return
+    if not result.changed:
+        print(f"{result.path} is complete; nothing to recover")
+        return
+    what = [f"{result.rows} samples added from its journal"] if result.rows else []
+    what += [
+        f"{cut.size} bytes of a torn end cut off and kept in {cut.kept_in}" for cut in result.cuts
+    ]
+    what += ["the missing line end of its last row added"] if result.row_ended else []
+    what += ["its missing seal added"] if result.sealed else []
+    print(f"recovered {result.path}: {', '.join(what)}")

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from penstock._durable_files import find_target, put_file, put_in_place, sync_folder
+from penstock._durable_files import (
+    find_leftovers,
+    find_target,
+    put_file,
+    put_in_place,
+    sync_folder,
+    temporary_path,
+)
 from penstock.record._files.files import explained, part_path, remove_parts
 from penstock.record._parts.parts_folder import PART_KEY, RUN_KEY, RUNS_KEY, PartsFolder
 from penstock.record._parts.table_formats import TableFormat
-from penstock.record._seals.digests import SigningKey
-from penstock.record._seals.seal import seals_path
+from penstock.record._seals.digests import SigningKey, digest_like
+from penstock.record._seals.part_list import file_digest, read_part_list
+from penstock.record._seals.seal import read_seals, seals_path
 from penstock.record._seals.seal_check import check_file
 from penstock.record._seals.seal_writer import WholeFileSeal
 from penstock.record.arrow import METADATA_KEY, pyarrow_module
 from penstock.record.damage import UNREADABLE, unreadable_is
 from penstock.record.errors import RecoveryError, SinkExistsError
 
-__all__ = ["compact", "finish_compaction", "joined_parts", "sealed_table"]
+__all__ = [
+    "compact",
+    "finish_compaction",
+    "joined_parts",
+    "sealed_table",
+    "unsealed_fault",
+]
 
 # Parts of this size, which bulk recordings have, are passed on as they are read.
 _ROWS_AT_A_TIME = 262_144
@@ -66,7 +83,10 @@ def compact(
     run = folder.run_id().encode()
     whole = f"what is whole is in the parts in {folder.path}, or in it"
     with explained("finish", path), unreadable_is(RecoveryError, path, whole):
-        groups = _group([part for _, part in folder.parts()], table_format)
+        _clear_leftovers(path, table_format, run)
+        parts = folder.parts()
+        groups = _group([part for _, part in parts], table_format)
+        cut_off = _cut_off(folder, parts, table_format)
         before = _files_before(path, table_format, run) if append else []
         joined = (
             len(before) == 1
@@ -76,6 +96,8 @@ def compact(
         )
         if joined:
             groups[0].insert(0, before.pop())
+            if _is_cut_off(groups[0][0]):
+                cut_off.add(groups[0][0])
         targets = [part_path(path, len(before) + 1 + number) for number in range(len(groups))]
         for number, (group, target) in enumerate(zip(groups, targets, strict=True)):
             if _is_done(target, table_format, run):
@@ -87,9 +109,14 @@ def compact(
                 more["penstock.continued_in"] = json.dumps(targets[number + 1].name)
             replaces = overwrite or (joined and not number)
             seal = WholeFileSeal(key) if sealed else None
-            _join(group, target, table_format, run, more, replaces, seal)
+            _join(group, target, table_format, run, more, replaces, seal, cut_off)
             if seal is not None:
-                seal.finish(target, ended if number + 1 == len(groups) else "closed")
+                earlier = "cut off" if group[-1] in cut_off else "closed"
+                seal.finish(target, ended if number + 1 == len(groups) else earlier)
+        # The last group may have been one part, which had its new name already before a kill.
+        last = part_path(path, len(before) + len(groups) + 1)
+        if sealed and _is_done(last, table_format, run):
+            _seal_if_missing(folder, last, table_format, key)
         sync_folder(os.fspath(path))
         if overwrite:
             remove_parts(path, len(targets) + 1, lambda part: [seals_path(part)])
@@ -208,37 +235,50 @@ def _join(
     facts: Mapping[str, str],
     overwrite: bool,
     seal: WholeFileSeal | None,
+    cut_off: Set[Path],
 ) -> None:
     schema = table_format.read_schema(parts[0])
     metadata = {k: v for k, v in (schema.metadata or {}).items() if k != PART_KEY}
     later = (table_format.read_schema(parts[-1]).metadata or {}).get(METADATA_KEY)
     if RUNS_KEY in metadata or later != metadata.get(METADATA_KEY):
-        metadata[RUNS_KEY] = json.dumps(_runs(parts, table_format), ensure_ascii=False).encode()
+        runs = _runs(parts, table_format, cut_off)
+        metadata[RUNS_KEY] = json.dumps(runs, ensure_ascii=False).encode()
     schema = schema.with_metadata({**metadata, RUN_KEY: run, **facts})
+    old_seals = _OldSeals(target)
+
+    def fill(descriptor: int) -> None:
+        _fill(descriptor, parts, schema, table_format, seal)
+        os.fsync(descriptor)  # a full disk may show here alone
+        old_seals.put_aside()
+
     try:
+        if target.exists() and not overwrite:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(target))
         if len(parts) == 1 and schema.metadata == _without_part(table_format, parts[0]):
             # It is complete already: only its name changes.
             if seal is not None:
                 _digest(parts[0], table_format, seal)
-            _forget_seals(target)
+            old_seals.put_aside()
             put_in_place(os.fspath(parts[0]), find_target(os.fspath(target)), overwrite=overwrite)
-            return
-        _forget_seals(target)
-        os.close(
-            put_file(
-                target,
-                lambda descriptor: _fill(descriptor, parts, schema, table_format, seal),
-                overwrite=overwrite,
-            )
-        )
-    except FileExistsError as error:
-        raise SinkExistsError(
-            f"{target} exists already: move it away, then run penstock recover {target}"
-        ) from error
+        else:
+            os.close(put_file(target, fill, overwrite=overwrite))
+    except BaseException as error:
+        old_seals.put_back()
+        if isinstance(error, FileExistsError):
+            raise SinkExistsError(
+                f"{target} exists already: move it away, then run penstock recover {target}"
+            ) from error
+        raise
+    old_seals.remove()
 
 
-def _runs(parts: list[Path], table_format: TableFormat) -> list[dict[str, Any]]:
-    """The runs whose rows are in ``parts``, in order, each with its rows and its metadata."""
+def _runs(
+    parts: list[Path], table_format: TableFormat, cut_off: Set[Path] = frozenset()
+) -> list[dict[str, Any]]:
+    """The runs whose rows are in ``parts``, in order, each with its rows and its metadata.
+
+    One whose last part is among ``cut_off`` is marked so.
+    """
     runs: list[dict[str, Any]] = []
     for part in parts:
         metadata = table_format.read_schema(part).metadata or {}
@@ -247,12 +287,42 @@ def _runs(parts: list[Path], table_format: TableFormat) -> list[dict[str, Any]]:
         else:
             recording = json.loads(metadata.get(METADATA_KEY, b"{}"))
             found = [{"rows": table_format.count_rows(part), "recording": recording}]
+        if part in cut_off and found:
+            found[-1]["ended"] = "cut off"
         for run in found:
             if runs and runs[-1]["recording"] == run["recording"]:
-                runs[-1]["rows"] += run["rows"]
+                runs[-1] = {**run, "rows": runs[-1]["rows"] + run["rows"]}
             else:
                 runs.append(run)
     return runs
+
+
+def _cut_off(
+    folder: PartsFolder, parts: list[tuple[int, Path]], table_format: TableFormat
+) -> set[Path]:
+    """The parts behind which a kill has cut off their run.
+
+    A part that another was to follow is one if the next part is of another run.
+    """
+    ended = {part.number: part.entry.get("ended") for part in read_part_list(folder.list).parts}
+    found = {path for number, path in parts if ended.get(number) == "cut off"}
+    for (number, path), (_, following) in pairwise(parts):
+        if ended.get(number) == "continued":
+            one, other = (_run_id(each, table_format) for each in (path, following))
+            if one != other:
+                found.add(path)
+    return found
+
+
+def _run_id(part: Path, table_format: TableFormat) -> Any:
+    metadata = table_format.read_schema(part).metadata or {}
+    return json.loads(metadata.get(METADATA_KEY, b"{}")).get("run_id")
+
+
+def _is_cut_off(path: Path) -> bool:
+    """Whether the seal of a file says that the last run in it was cut off."""
+    found = read_seals(seals_path(path))
+    return found is not None and found.last.kind == "cut off"
 
 
 def _without_part(table_format: TableFormat, part: Path) -> dict[bytes, bytes]:
@@ -306,8 +376,12 @@ def _seal_if_missing(
     found = check_file(path)
     if found.unchanged:
         return
-    if found.problems or not _is_readable(path, table_format):
-        reason = found.problems[0] if found.problems else "its rows cannot be read"
+    reason = next(iter(found.problems), "")
+    if not found.sealed:
+        reason = reason or unsealed_fault(folder, path)
+    if not reason and not _is_readable(path, table_format):
+        reason = "its rows cannot be read"
+    if reason:
         raise RecoveryError(
             f"{path} was made of the parts in {folder.path}, and is damaged since: {reason}; "
             "move it away, and recover the recording from its parts"
@@ -317,9 +391,71 @@ def _seal_if_missing(
     seal.finish(path, "cut off")
 
 
-def _forget_seals(path: Path) -> None:
-    """Remove those of a file that is replaced: they must not speak of the next one."""
-    seals_path(path).unlink(missing_ok=True)
+def unsealed_fault(folder: PartsFolder, path: Path) -> str:
+    """What is wrong with a file without seals that was made of ``folder``; empty if nothing is.
+
+    The file of a single part is the part itself under another name, so the digest in the list of
+    parts is its own. Of another file nothing is known. OSError.
+    """
+    gone = [
+        part
+        for part in read_part_list(folder.list).parts
+        if any(digest and not (folder.path / name).exists() for name, _, digest in part.files())
+    ]
+    listed = [(size, digest) for part in gone for _, size, digest in part.files()]
+    size = path.stat().st_size
+    known = [digest for of_size, digest in listed if of_size == size]
+    if not listed or any(file_digest(path, digest_like(each))[1] == each for each in known):
+        return ""
+    numbers = ", ".join(str(part.number) for part in gone)
+    return f"it is not as it was sealed as part {numbers}"
+
+
+class _OldSeals:
+    """The seals of a file that is replaced: they must not speak of the next one.
+
+    They go when the next one is whole, and come back where it does not get its place after all.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self._path = seals_path(target)
+        self._aside: str | None = None
+
+    def put_aside(self) -> None:
+        aside = temporary_path(os.fspath(self._path))
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self._path, aside)
+            self._aside = aside
+
+    def put_back(self) -> None:
+        if self._aside is not None:
+            with contextlib.suppress(OSError):
+                os.rename(self._aside, self._path)
+
+    def remove(self) -> None:
+        if self._aside is not None:
+            os.unlink(self._aside)
+
+
+def _clear_leftovers(path: Path, table_format: TableFormat, run: bytes) -> None:
+    """Remove what a kill has left beside files that were being made, which may fill the disk.
+
+    Seals that were put aside come back to a file that was not replaced after all.
+    """
+    number = 1
+    while True:
+        target = part_path(path, number)
+        for leftover in find_leftovers(os.fspath(target)):
+            os.unlink(leftover)
+        seals = seals_path(target)
+        for leftover in find_leftovers(os.fspath(seals)):
+            if seals.exists() or not target.exists() or _is_done(target, table_format, run):
+                os.unlink(leftover)
+            else:
+                os.rename(leftover, seals)
+        if not target.exists():
+            return
+        number += 1
 
 
 def _tables(

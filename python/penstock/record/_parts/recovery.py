@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
@@ -28,6 +29,7 @@ from penstock.record._parts.parts_folder import PART_KEY, RUN_KEY, PartsFolder, 
 from penstock.record._parts.table_formats import ArrowFormat, ParquetFormat, TableFormat
 from penstock.record._seals.digests import SigningKey, digest_name
 from penstock.record._seals.part_list import file_digest, read_part_list
+from penstock.record._seals.seal import seals_path
 from penstock.record._seals.seal_check import check_file
 from penstock.record._seals.seal_writer import seal_what_is_found
 from penstock.record.arrow import METADATA_KEY
@@ -49,12 +51,14 @@ class Recovery:
         rows: moved in from the journal and from the parts of a single file.
         cuts: what was cut off, and the files beside the recording that have it now.
         row_ended: True if the last row of a text file had no line end and has one now.
+        sealed: True if a file has the seal now that a kill had kept from it.
     """
 
     path: Path
     rows: int = 0
     cuts: tuple[Cut, ...] = ()
     row_ended: bool = False
+    sealed: bool = False
 
     @property
     def bytes_cut(self) -> int:
@@ -64,7 +68,7 @@ class Recovery:
     @property
     def changed(self) -> bool:
         """False when the recording was whole already."""
-        return bool(self.rows or self.cuts or self.row_ended)
+        return bool(self.rows or self.cuts or self.row_ended or self.sealed)
 
 
 def recover(
@@ -189,6 +193,7 @@ def _recover_single(
             RecoveryError, path, f"what is whole is in the parts in {folder.path}, or in it"
         ):
             before = _rows_in(path, table_format)
+            unsealed = [each for each in _files_of(path) if not seals_path(each).exists()]
             found = recover_folder(folder, table_format, path, force=force, key=key)
             compact(
                 folder,
@@ -200,16 +205,20 @@ def _recover_single(
                 key=key,
                 ended="cut off",
             )
-            return Recovery(path, _rows_in(path, table_format) - before, tuple(found.cuts))
+            sealed = any(seals_path(each).exists() for each in unsealed)
+            rows = _rows_in(path, table_format) - before
+            return Recovery(path, rows, tuple(found.cuts), sealed=sealed)
 
 
 def _rows_in(path: Path, table_format: TableFormat) -> int:
-    rows = 0
+    return sum(map(table_format.count_rows, _files_of(path)))
+
+
+def _files_of(path: Path) -> Iterator[Path]:
     number = 1
     while (part := part_path(path, number)).exists():
-        rows += table_format.count_rows(part)
+        yield part
         number += 1
-    return rows
 
 
 def _recover_lines(path: Path, force: bool, key: SigningKey | None) -> Recovery:

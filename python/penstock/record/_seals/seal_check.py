@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 from penstock.record._seals.digests import PublicKey, digest_like, new_digest
+from penstock.record._seals.line_end_changes import RestoredText, changed_line_ends
 from penstock.record._seals.seal import ENDS, Seal, SealList, read_seals, seals_path
 
 __all__ = ["HOW", "SealFindings", "check_file", "rows_from_to"]
 
 _PIECE = 1 << 20
+_Content: TypeAlias = BinaryIO | RestoredText
 HOW = {
     "closed": "closed",
     "cut off": "cut off",
@@ -78,19 +80,11 @@ def check_file(path: Path, *, growing: bool = False, key: PublicKey | None = Non
         return findings
     _describe(found, findings, growing)
     with open(path, "rb") as file:
-        size = file.seek(0, 2)
-        for number, seal in enumerate(found.seals):
-            following = found.seals[number + 1] if number + 1 < len(found.seals) else None
-            _check_range(file, size, seal, following, found, findings)
+        _check_bytes(file, file.seek(0, 2), found, findings, growing)
+        if findings.problems:
+            _check_without_line_ends(path, file, found, findings, growing)
     _check_signatures(found.seals, findings, key)
     _check_chain(found, findings, growing)
-    end = found.last.end
-    if size > end and not growing:
-        what = f"{size - end} bytes after the last seal, from byte {end} on"
-        if found.last.kind in ENDS:
-            findings.problems.append(f"{what}, were added after its run was closed")
-        else:
-            findings.remarks.append(f"{what}, were written before its run was cut off, unproven")
     return findings
 
 
@@ -113,8 +107,41 @@ def _describe(found: SealList, findings: SealFindings, growing: bool) -> None:
         findings.ended.append(HOW.get(found.last.kind, "cut off"))
 
 
+def _check_bytes(
+    file: _Content, size: int, found: SealList, findings: SealFindings, growing: bool
+) -> None:
+    for number, seal in enumerate(found.seals):
+        following = found.seals[number + 1] if number + 1 < len(found.seals) else None
+        _check_range(file, size, seal, following, found, findings)
+    end = found.last.end
+    if size > end and not growing:
+        what = f"{size - end} bytes after the last seal, from byte {end} on"
+        if found.last.kind in ENDS:
+            findings.problems.append(f"{what}, were added after its run was closed")
+        else:
+            findings.remarks.append(f"{what}, were written before its run was cut off, unproven")
+
+
+def _check_without_line_ends(
+    path: Path, file: BinaryIO, found: SealList, findings: SealFindings, growing: bool
+) -> None:
+    """Tell changed line ends as such, and only what else has changed beside them."""
+    changed = changed_line_ends(path, file, found)
+    if not changed:
+        return
+    restored = SealFindings(path)
+    text = RestoredText(path, file)
+    _check_bytes(text, text.size(), found, restored, growing)
+    if len(restored.problems) > len(findings.problems):
+        return
+    rest = "and more than that has changed" if restored.problems else "and nothing else"
+    what = f"its line ends were changed {changed}, as an editor or a file transfer does, {rest}"
+    findings.problems = [what, *restored.problems]
+    findings.remarks = restored.remarks
+
+
 def _check_range(
-    file: BinaryIO,
+    file: _Content,
     size: int,
     seal: Seal,
     following: Seal | None,

@@ -38,6 +38,7 @@ from penstock.record._files.line_ends import (
     sidecar_path,
 )
 from penstock.record._seals.digests import SigningKey
+from penstock.record._seals.line_end_changes import has_changed_line_ends
 from penstock.record._seals.seal import seals_path
 from penstock.record._seals.seal_writer import SealWriter
 from penstock.record.errors import SinkExistsError, SinkWriteError
@@ -102,6 +103,7 @@ class LineFile(ABC):
         self._ended = "closed"
         self._schema: RecordSchema | None = None
         self._created: list[Path] = []
+        self._has_other_ends = False
 
     _quoted: ClassVar[bool]
     """Whether a line may hold line breaks inside quotes."""
@@ -240,7 +242,9 @@ class LineFile(ABC):
                 os.lseek(self._descriptor, found.size, os.SEEK_SET)
             if self._sealed:
                 with explained("seal", path):
-                    self._seals = SealWriter.resume(path, found.size, found.rows, self._key)
+                    self._has_other_ends = has_changed_line_ends(path)
+                    if not self._has_other_ends:
+                        self._seals = SealWriter.resume(path, found.size, found.rows, self._key)
         except BaseException:
             self._release()
             self.paths.clear()
@@ -268,7 +272,8 @@ class LineFile(ABC):
     def _begin(self, schema: RecordSchema) -> None:
         path = self.paths[-1]
         if self._append and self._end:
-            if not self._has_head(path, schema):
+            # What an editor has changed keeps the seals that tell it: nothing follows in it.
+            if self._has_other_ends or not self._has_head(path, schema):
                 self._begin_part(schema)
                 return
             self._schema = schema
@@ -294,7 +299,9 @@ class LineFile(ABC):
 
     def _begin_part(self, schema: RecordSchema) -> None:
         following = part_path(self.path, len(self.paths) + 1)
-        self._finish_part({"continued_in": following.name})
+        if not self._has_other_ends:
+            self._finish_part({"continued_in": following.name})
+        self._has_other_ends = False
         self._release()
         self._create(following)
         self._begin(schema)

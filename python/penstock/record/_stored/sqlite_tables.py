@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from penstock.record._files.sqlite_log import keep_torn_log, lock_path, log_path, read_log
+from penstock.record._files.sqlite_log import lock_path, log_path, read_log
 from penstock.record._stored.sound_tables import (
     check_complete,
     converted,
@@ -83,25 +83,44 @@ def sqlite_pieces(
 
 
 def _check_log(path: Path, damages: DamageList) -> None:
-    """Keep what SQLite will drop of the log as soon as it opens the database."""
+    """Name what SQLite will not read of the log that a kill has left."""
     if is_being_recorded([lock_path(path)]):
         return
     found = read_log(log_path(path))
     if found is not None and found.more:
         damages.note(log_path(path), f"byte {found.end}", found.more)
-        keep_torn_log(path, force=True)
 
 
 def connected(path: Path) -> sqlite3.Connection:
-    """A database that is only read. sqlite3.Error."""
-    # Without mode=ro if possible: only a writer reads a log that a killed process has left.
-    folder = os.path.dirname(os.path.realpath(path))
-    mode = "rw" if os.access(path, os.W_OK) and os.access(folder, os.W_OK) else "ro"
-    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
+    """A database that is only read, and beside which nothing is left or taken in. sqlite3.Error."""
+    uri = f"{path.absolute().as_uri()}?{_mode(path)}"
+    database = sqlite3.connect(uri, uri=True)
     # Texts that are not UTF-8 become surrogates, which no Arrow column takes: their row is refused.
     database.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     database.execute("PRAGMA query_only = 1")
     return database
+
+
+def _mode(path: Path) -> str:
+    """How to open a database, so that its folder is afterwards as it was.
+
+    The last connection that may write takes the log in and removes it, with the index of the log;
+    one that may not leaves both, and makes them where they are missing. A log that a kill has left
+    is for recover to take in, as some of it may be damaged.
+    """
+    log = log_path(path)
+    folder = os.path.dirname(os.path.realpath(path))
+    may_write = os.access(path, os.W_OK) and os.access(folder, os.W_OK)
+    if is_being_recorded([lock_path(path)]):
+        return "mode=rw" if may_write else "mode=ro"
+    if not log.exists() or not log.stat().st_size:
+        return "mode=rw" if may_write else "mode=ro&immutable=1"
+    if not os.access(folder, os.W_OK) and not os.path.exists(f"{os.path.realpath(path)}-shm"):
+        raise sqlite3.OperationalError(
+            "a kill has left its log, which SQLite reads only in a folder that may be written: "
+            "copy both files into one"
+        )
+    return "mode=ro"
 
 
 def _listed(
