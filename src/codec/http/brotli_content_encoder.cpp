@@ -56,6 +56,7 @@ const BrotliLibrary* brotli_library() noexcept {
     return found.usable ? &found.library : nullptr;
 }
 
+/// The library has no call that makes a state as a new one, so each body has a state of its own.
 class BrotliEncoder final : public ContentEncoder {
 public:
     BrotliEncoder(const BrotliLibrary& library, int quality)

@@ -1,49 +1,12 @@
 #include <penstock/codec/websocket/shared_deflate.hpp>
 
-#include <array>
 #include <utility>
+
+#include "codec/idle_states.hpp"
 
 namespace penstock::codec::websocket {
 
 namespace {
-
-/// States between two messages.
-template <typename State, typename Key> class Idle {
-public:
-    /// Null if there is none of this kind.
-    [[nodiscard]] std::unique_ptr<State> take(const Key& key) noexcept {
-        for (Place& place : places_) {
-            if (place.state && place.key == key) {
-                return std::move(place.state);
-            }
-        }
-        return nullptr;
-    }
-
-    /// Takes the place of another kind if there is no empty one: what is used now is needed again.
-    void give(const Key& key, std::unique_ptr<State> state) noexcept {
-        Place* chosen = &places_.front();
-        for (Place& place : places_) {
-            if (!place.state) {
-                chosen = &place;
-                break;
-            }
-            if (place.key != key) {
-                chosen = &place;
-            }
-        }
-        chosen->key = key;
-        chosen->state = std::move(state);
-    }
-
-private:
-    struct Place {
-        Key key{};
-        std::unique_ptr<State> state;
-    };
-
-    std::array<Place, 4> places_;
-};
 
 struct DeflaterKey {
     int window_bits = 0;
@@ -58,8 +21,8 @@ DeflaterKey key_of(int window_bits, const Deflater::Options& options) noexcept {
         .window_bits = window_bits, .level = options.level, .memory_level = options.memory_level};
 }
 
-thread_local Idle<Deflater, DeflaterKey> idle_deflaters;
-thread_local Idle<Inflater, int> idle_inflaters;
+thread_local IdleStates<Deflater, DeflaterKey> idle_deflaters;
+thread_local IdleStates<Inflater, int> idle_inflaters;
 
 } // namespace
 

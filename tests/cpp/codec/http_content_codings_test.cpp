@@ -14,12 +14,15 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include "support/allocated_bytes.hpp"
+
 namespace {
 
 using penstock::codec::http::brotli;
 using penstock::codec::http::ContentCoding;
 using penstock::codec::http::ContentEncoder;
 using penstock::codec::http::zstd;
+using penstock::testing::allocated_bytes;
 
 struct Decoded {
     std::string text;
@@ -153,6 +156,50 @@ TEST(ContentCodings, EachPartCanBeDecodedAtOnce) {
         EXPECT_EQ(found.text, given);
         EXPECT_TRUE(found.ended);
     }
+}
+
+TEST(ContentCodings, BodiesBehindAndBesideEachOtherAreThoseOfNewEncoders) {
+    for (const Case& each : cases) {
+        std::string first;
+        encoder_of(each, 4)->finish(bytes(varied(50'000)), first);
+        for (int round = 0; round < 3; ++round) {
+            const std::unique_ptr<ContentEncoder> one = encoder_of(each, 4);
+            const std::unique_ptr<ContentEncoder> other = encoder_of(each, 4);
+            std::string of_one;
+            std::string of_other;
+            one->encode(bytes(varied(100)), of_one);
+            other->encode(bytes(varied(200)), of_other);
+            encoder_of(each, 4)->encode(bytes("given up"), first);
+            one->finish(bytes(varied(300)), of_one);
+            other->finish(bytes(varied(400)), of_other);
+            EXPECT_EQ(each.decoded(of_one).text, varied(100) + varied(300));
+            EXPECT_EQ(each.decoded(of_other).text, varied(200) + varied(400));
+            std::string again;
+            encoder_of(each, 4)->finish(bytes(varied(50'000)), again);
+            const Decoded found = each.decoded(again);
+            EXPECT_EQ(found.text, varied(50'000));
+            EXPECT_TRUE(found.ended);
+        }
+    }
+}
+
+TEST(ContentCodings, TheNextBodyOfAThreadMakesNoContextOfZstdAnew) {
+    const std::string text = varied(10'000);
+    const auto code = [&](int level) {
+        std::string coded;
+        const std::unique_ptr<ContentEncoder> encoder = zstd(level).value().make();
+        encoder->finish(bytes(text), coded);
+        return decoded_zstd(coded).text == text;
+    };
+    EXPECT_TRUE(code(3));
+    const std::size_t kept = allocated_bytes();
+    const std::unique_ptr<ContentEncoder> next = zstd(3).value().make();
+    EXPECT_LT(allocated_bytes(), kept + 2'000); // a new context alone has 5 KiB
+    // What a high level needs for much is not kept.
+    std::string coded;
+    zstd(19).value().make()->encode(bytes(text), coded);
+    EXPECT_TRUE(code(19));
+    EXPECT_LT(allocated_bytes(), kept + 5'000'000);
 }
 
 TEST(ContentCodings, TheirNamesAreThoseOfTheRegistry) {

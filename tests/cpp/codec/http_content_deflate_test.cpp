@@ -11,12 +11,15 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include "support/allocated_bytes.hpp"
+
 namespace {
 
 using penstock::codec::http::all_codings;
 using penstock::codec::http::ContentCoding;
 using penstock::codec::http::ContentEncoder;
 using penstock::codec::http::gzip;
+using penstock::testing::allocated_bytes;
 
 std::span<const std::byte> bytes(const std::string& text) {
     return std::as_bytes(std::span(text));
@@ -77,6 +80,44 @@ TEST(ContentEncoder, EachPartCanBeDecodedAtOnce) {
     EXPECT_EQ(decoded(coded, ended), given);
     EXPECT_TRUE(ended);
     EXPECT_EQ(gzip().name, "gzip");
+}
+
+TEST(ContentEncoder, BodiesBehindAndBesideEachOtherAreThoseOfNewEncoders) {
+    const std::string text = varied(50'000);
+    const auto coded_alone = [](const std::string& body, int level) {
+        std::string coded;
+        gzip(level).make()->finish(bytes(body), coded);
+        return coded;
+    };
+    const std::string first = coded_alone(text, 5);
+    for (int round = 0; round < 3; ++round) {
+        std::vector<std::unique_ptr<ContentEncoder>> open;
+        for (int i = 0; i < 6; ++i) { // more than are kept
+            open.push_back(gzip(5).make());
+        }
+        std::vector<std::string> coded(open.size());
+        for (std::size_t i = 0; i < open.size(); ++i) {
+            open[i]->encode(bytes(varied(i * 100)), coded[i]);
+        }
+        for (std::size_t i = 0; i + 1 < open.size(); ++i) { // the last one is given up
+            open[i]->finish(bytes(text), coded[i]);
+            bool ended = false;
+            EXPECT_EQ(decoded(coded[i], ended), varied(i * 100) + text);
+            EXPECT_TRUE(ended);
+        }
+        open.clear();
+        EXPECT_EQ(coded_alone(text, 5), first);
+        EXPECT_NE(coded_alone(text, 1), first);
+    }
+}
+
+TEST(ContentEncoder, TheNextBodyOfAThreadMakesNoStateAnew) {
+    std::string coded;
+    gzip(5).make()->finish(bytes(varied(1'000)), coded);
+    const std::size_t before = allocated_bytes();
+    const std::unique_ptr<ContentEncoder> next = gzip(5).make();
+    EXPECT_LT(allocated_bytes(), before + 10'000); // a state has 270 KiB
+    next->finish({}, coded);
 }
 
 TEST(ContentEncoder, AllCodingsEndWithTheOneThatIsAlwaysThere) {

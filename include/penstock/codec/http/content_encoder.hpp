@@ -33,17 +33,18 @@ struct ContentCoding {
 };
 
 /// The coding "gzip" (RFC 1952) on zlib, with its levels 1 to 9. In the CMake component
-/// `penstock::deflate`, which exists where zlib does. An encoder has up to 270 KiB.
+/// `penstock::deflate`, which exists where zlib does. An encoder has up to 270 KiB. A thread keeps
+/// at most four that have finished, for the next bodies.
 [[nodiscard]] ContentCoding gzip(int level = 5);
 
 /// The coding "br" (RFC 7932) on libbrotlienc, with its qualities 0 to 11. The library is loaded by
 /// the first call; nothing if it is not there (Debian: libbrotli1). From 9 on it takes a hundred
-/// times as long as at 4.
+/// times as long as at 4. The library cannot use an encoder again, so each body makes its own.
 [[nodiscard]] std::optional<ContentCoding> brotli(int quality = 4);
 
 /// The coding "zstd" (RFC 8878) on libzstd, with its levels 1 to 19, whose windows every client
 /// must accept (RFC 9659). The library is loaded by the first call; nothing if it is not there
-/// (Debian: libzstd1).
+/// (Debian: libzstd1). A thread keeps at most two encoders that have finished, of up to 4 MiB.
 [[nodiscard]] std::optional<ContentCoding> zstd(int level = 3);
 
 /// Those of "zstd", "br" and "gzip" that are there, in this order: what is fast for its size comes
