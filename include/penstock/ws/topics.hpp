@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -42,15 +43,22 @@ private:
     friend class ws::Topics;
 
     struct Place;
+    using Index = std::unordered_map<const void*, std::size_t>;
+    static constexpr std::size_t nowhere = ~std::size_t{0};
 
     /// Whether it has taken the message. It must not change the topics. Throws `std::bad_alloc`.
     virtual bool take(const void* topic, const SharedMessage& message) = 0;
     /// It has left the topic, whose address another one may get.
     virtual void forget(const void* topic) noexcept = 0;
 
+    /// `topic` is an entry of `Topics::topics_`. `nowhere` if the member is not there.
+    [[nodiscard]] std::size_t place_in(const void* topic) const noexcept;
+    void enter(Topics& topics, std::string_view topic);
     void leave(std::size_t index) noexcept;
 
     std::vector<Place> places_;
+    /// Where each topic is among many places. Null while they are few.
+    std::unique_ptr<Index> index_;
 };
 
 } // namespace detail
@@ -98,8 +106,14 @@ private:
     struct Hash : std::hash<std::string_view> {
         using is_transparent = void;
     };
+    /// A member's part in a topic. Each end knows where the other one is, so that leaving takes
+    /// constant time.
+    struct Subscription {
+        detail::TopicMember* member;
+        std::size_t place; ///< among those of the member
+    };
     struct Topic {
-        std::vector<detail::TopicMember*> subscribers;
+        std::vector<Subscription> subscribers;
     };
     using Map = std::unordered_map<std::string, Topic, Hash, std::equal_to<>>;
 
@@ -109,6 +123,7 @@ private:
 struct detail::TopicMember::Place {
     Topics* topics;
     Topics::Map::value_type* topic; ///< it stays where it is, which an iterator need not
+    std::size_t position;           ///< among the subscribers of the topic
 };
 
 /// A connection's part in `Topics`. `with_topics` makes one for each connection.
@@ -125,7 +140,8 @@ public:
 
     [[nodiscard]] Topics& topics() const noexcept { return topics_; }
 
-    /// From now on the connection gets what is published there. False if it did already. Throws
+    /// From now on the connection gets what is published there. False if it did already. This and
+    /// `unsubscribe` take constant time, however many connections and topics there are. Throws
     /// `std::bad_alloc`.
     bool subscribe(std::string_view topic) { return TopicMember::subscribe(topics_, topic); }
     /// What waits already is sent all the same. False if it had not subscribed.
@@ -138,7 +154,8 @@ public:
     /// How many messages wait to be sent.
     [[nodiscard]] std::size_t waiting() const noexcept { return backlog_.size(); }
 
-    /// Runs the conversation, and sends beside it what is published. Ends with it, with an error of
+    /// Runs the conversation, and sends beside it what is published. Ends with it, when the message
+    /// that is being sent is whole; what waits then is not sent. Ends also with an error of
     /// sending, or when the reader is too slow for its policy. The end by slowness is a success:
     /// the close frame was sent, or could not be within `Limits::close`.
     [[nodiscard]] Task<Result<>> run(Task<Result<>> conversation);
@@ -147,6 +164,7 @@ private:
     bool take(const void* topic, const SharedMessage& message) override;
     void forget(const void* topic) noexcept override { backlog_.forget(topic); }
     [[nodiscard]] Task<Result<>> deliver();
+    [[nodiscard]] Task<Result<>> converse(Task<Result<>> conversation);
     [[nodiscard]] Task<Result<>> close_when_slow();
 
     Topics& topics_;
@@ -155,6 +173,9 @@ private:
     detail::Backlog backlog_;
     sync::Event published_;
     sync::Event slow_;
+    sync::Event whole_;      ///< no message is sent now
+    bool sending_ = false;   ///< a message
+    bool conversed_ = false; ///< the conversation has ended
 };
 
 /// The conversation of a connection that may subscribe.

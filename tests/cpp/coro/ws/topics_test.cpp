@@ -7,11 +7,17 @@
 #include <penstock/task/unwrap.hpp>
 #include <penstock/task/yield.hpp>
 #include <penstock/ws/deflate.hpp>
+#include <penstock/ws/errors.hpp>
 #include <penstock/ws/server.hpp>
 #include <penstock/ws/upgrade.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +26,7 @@
 #include <gtest/gtest.h>
 
 #include "coro/support/tcp_pair.hpp"
+#include "support/watchdog.hpp"
 
 namespace {
 
@@ -122,6 +129,33 @@ TEST(Topics, AHandlerMayPublishToItselfAndUnsubscribe) {
     });
 }
 
+TEST(Topics, AMessageThatIsBeingSentIsNotCutByTheEndOfTheConversation) {
+    Topics topics;
+    const std::string large(8'000'000, 'x');
+    const auto handler = [&](WebSocket& socket, Subscriber& self) -> Task<Result<>> {
+        self.subscribe("a");
+        (void)co_await unwrap(socket.receive());
+        topics.publish("a", large);
+        (void)co_await unwrap(socket.receive());
+        co_return Result<>();
+    };
+    with_server(ws::with_topics(topics, handler), [&](std::string url) -> Task<void> {
+        WebSocket socket = expect(co_await WebSocket::connect(url));
+        expect(co_await socket.send_text("begin"));
+        std::size_t size = expect(co_await socket.receive_part()).payload.size();
+        EXPECT_LT(size, large.size());
+        expect(co_await socket.send_text("end"));
+        for (bool last = false; !last;) {
+            const ws::MessagePart part = expect(co_await socket.receive_part());
+            size += part.payload.size();
+            last = part.last;
+        }
+        EXPECT_EQ(size, large.size());
+        EXPECT_EQ((co_await socket.receive_part()).error(), ws::Error::closed);
+        EXPECT_EQ(socket.close_code(), ws::close_code::normal);
+    });
+}
+
 TEST(Topics, WorkBehindAnHttpServer) {
     Topics topics;
     const auto body = [&]() -> Task<void> {
@@ -178,6 +212,102 @@ TEST(Topics, CompressedAndPlainConnectionsShareAMessage) {
             }
         },
         std::move(options));
+}
+
+/// Counts what it gets, topic by topic, and which it has left.
+class Member final : public ws::detail::TopicMember {
+public:
+    Member() = default;
+    ~Member() = default;
+    Member(const Member&) = delete;
+    Member& operator=(const Member&) = delete;
+
+    std::vector<std::string> got;
+    int left = 0;
+
+private:
+    bool take(const void* /*topic*/, const SharedMessage& message) override {
+        got.emplace_back(reinterpret_cast<const char*>(message.payload().data()),
+                         message.payload().size());
+        return true;
+    }
+    void forget(const void* /*topic*/) noexcept override { ++left; }
+};
+
+/// Against a list of pairs, in random steps: few members in many topics, many in few, and both.
+TEST(TopicMembers, AreWhereTheyHaveSubscribed) {
+    struct Case {
+        std::size_t members;
+        std::size_t topics;
+    };
+    std::minstd_rand random(7); // NOLINT(bugprone-random-generator-seed): repeatable
+    for (const Case& each : {Case{.members = 3, .topics = 60}, Case{.members = 60, .topics = 3},
+                             Case{.members = 20, .topics = 20}}) {
+        Topics topics;
+        std::vector<std::unique_ptr<Member>> members(each.members);
+        std::set<std::pair<std::size_t, std::size_t>> model; // topic, member
+        const auto name_of = [](std::size_t topic) { return "topic " + std::to_string(topic); };
+        for (int step = 0; step < 4000; ++step) {
+            const std::size_t topic = random() % each.topics;
+            const std::size_t number = random() % each.members;
+            std::unique_ptr<Member>& member = members[number];
+            if (!member) {
+                member = std::make_unique<Member>();
+            }
+            switch (random() % 16) {
+            case 0:
+                member.reset();
+                std::erase_if(model, [&](const auto& pair) { return pair.second == number; });
+                break;
+            case 1:
+            case 2:
+            case 3:
+            case 4:
+                EXPECT_EQ(member->unsubscribe(topics, name_of(topic)),
+                          model.erase({topic, number}) == 1);
+                break;
+            default:
+                EXPECT_EQ(member->subscribe(topics, name_of(topic)),
+                          model.insert({topic, number}).second);
+            }
+            const std::size_t last = random() % each.topics;
+            const auto begin = model.lower_bound({last, 0});
+            const auto end = model.lower_bound({last + 1, 0});
+            ASSERT_EQ(topics.publish(name_of(last), std::to_string(step)),
+                      static_cast<std::size_t>(std::distance(begin, end)));
+            for (auto pair = begin; pair != end; ++pair) {
+                ASSERT_EQ(members[pair->second]->got.back(), std::to_string(step));
+            }
+        }
+        members.clear();
+        for (std::size_t topic = 0; topic < each.topics; ++topic) {
+            EXPECT_EQ(topics.subscribers(name_of(topic)), 0U);
+        }
+    }
+}
+
+/// With a search through the members of the topic, or the topics of the member, for each of them,
+/// this takes minutes.
+TEST(TopicMembers, ComeAndGoInConstantTime) {
+    const penstock::testing::Watchdog watchdog;
+    constexpr std::size_t many = 100'000;
+    Topics topics;
+    std::vector<Member> members(many);
+    for (Member& each : members) {
+        EXPECT_TRUE(each.subscribe(topics, "all"));
+    }
+    EXPECT_EQ(topics.subscribers("all"), many);
+    for (std::size_t i = many; i > 0; --i) { // the newest are found last
+        EXPECT_TRUE(members[i - 1].unsubscribe(topics, "all"));
+    }
+    EXPECT_EQ(topics.subscribers("all"), 0U);
+    for (std::size_t i = 0; i < many; ++i) {
+        EXPECT_TRUE(members[0].subscribe(topics, std::to_string(i)));
+    }
+    for (std::size_t i = 0; i < many; ++i) {
+        EXPECT_TRUE(members[0].unsubscribe(topics, std::to_string(i)));
+    }
+    EXPECT_EQ(members[0].left, static_cast<int>(many + 1));
 }
 
 /// What a subscriber says that has published 10 messages of 10 bytes to itself while it did not
