@@ -403,8 +403,14 @@ Task<Result<>> Connection::finish(Result<> handled, std::exception_ptr thrown) {
     co_return Result<>();
 }
 
+/// What the body may have in all, so that the rest of it is discarded.
+std::uint64_t Connection::most_to_discard() const noexcept {
+    const std::uint64_t unread = server_.options.limits.unread_body;
+    return unread < UINT64_MAX - body_size_ ? body_size_ + unread : UINT64_MAX;
+}
+
 Task<Result<>> Connection::discard_body() {
-    const std::uint64_t limit = body_size_ + server_.options.limits.unread_body;
+    const std::uint64_t limit = most_to_discard();
     body_limit_ = UINT64_MAX;
     for (;;) {
         const Result<Bytes> part = co_await receive_body(SIZE_MAX);

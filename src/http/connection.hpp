@@ -105,6 +105,7 @@ private:
     [[nodiscard]] bool begins_http2() const noexcept;
     [[nodiscard]] Task<Result<>> finish(Result<> handled, std::exception_ptr thrown);
     [[nodiscard]] Task<Result<>> refuse(Status status);
+    [[nodiscard]] std::uint64_t most_to_discard() const noexcept;
     [[nodiscard]] Task<Result<>> discard_body();
     [[nodiscard]] Task<Result<>> linger();
 

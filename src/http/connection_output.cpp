@@ -18,8 +18,7 @@ namespace penstock::http::detail {
 /// What the client still sends must be read before the next request. If that is much, or may never
 /// come, the connection is closed instead.
 void Connection::close_if_body_is_large() noexcept {
-    if (body_is_unread() &&
-        (continue_due_ || head_.body.length > body_size_ + server_.options.limits.unread_body)) {
+    if (body_is_unread() && (continue_due_ || head_.body.length > most_to_discard())) {
         keep_alive_ = false;
     }
 }
@@ -149,6 +148,9 @@ Task<Result<>> Connection::write_body(Bytes part) {
 Task<Result<>> Connection::write_file(fs::File& file, std::uint64_t offset, std::uint64_t size) {
     if (continuing_.locked()) {
         co_await unwrap(until_continue_is_sent());
+    }
+    if (!body_text_.empty()) {
+        co_return failure(Error::response_sent);
     }
     if (!fits_length(size)) {
         co_return failure(Error::wrong_length);

@@ -40,7 +40,9 @@ Task<Result<std::size_t>> Upgrade::read(MutableBytes into) {
         co_return co_await stream_.read(into);
     }
     const std::size_t size = std::min(into.size(), surplus.size());
-    std::memcpy(into.data(), surplus.data(), size);
+    if (size > 0) { // a view of nothing may have no address
+        std::memcpy(into.data(), surplus.data(), size);
+    }
     exchange_.use_surplus(size);
     co_return size;
 }

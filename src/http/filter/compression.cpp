@@ -167,6 +167,9 @@ Task<Result<>> BodyCoding::send_head() {
 }
 
 Task<Result<>> BodyCoding::write_all(Bytes part) {
+    if (!response_.exchange_.body_text().empty()) { // before a coding is begun for the part
+        co_return failure(Error::response_sent);
+    }
     if (!begin(response_.exchange_.announced())) {
         co_return co_await response_.exchange_.write_body(part);
     }
@@ -195,6 +198,9 @@ Task<Result<>> BodyCoding::write_all(Bytes part) {
 }
 
 Task<Result<>> BodyCoding::send_file(fs::File& file, std::uint64_t offset, std::uint64_t size) {
+    if (!response_.exchange_.body_text().empty()) {
+        co_return failure(Error::response_sent);
+    }
     if (!begin(response_.exchange_.announced().value_or(size))) {
         co_return co_await response_.exchange_.write_file(file, offset, size);
     }

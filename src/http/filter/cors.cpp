@@ -19,13 +19,12 @@ std::string joined(const std::vector<std::string>& parts) {
     return text;
 }
 
-/// Adds to a Vary field that an earlier part may have set.
+/// Beside what an earlier part may have said.
 void vary_by(Response& response, std::string_view name) {
-    const std::optional<std::string_view> before = response.headers().find("Vary");
-    std::string all(before.value_or(std::string_view()));
-    all += all.empty() ? "" : ", ";
-    all += name;
-    response.header("Vary", all);
+    Headers& headers = response.headers();
+    if (!headers.has_token("Vary", name)) {
+        headers.add("Vary", name);
+    }
 }
 
 } // namespace

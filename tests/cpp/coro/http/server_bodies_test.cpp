@@ -1,11 +1,13 @@
 #include <penstock/http/server.hpp>
 
 #include <penstock/fs/file.hpp>
+#include <penstock/http/errors.hpp>
 #include <penstock/stream/copy.hpp>
 #include <penstock/stream/memory_stream.hpp>
 #include <penstock/task/all.hpp>
 #include <penstock/task/unwrap.hpp>
 
+#include <array>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -226,6 +228,36 @@ TEST(HttpServer, SendsNoMoreOfAFileThanWasAnnounced) {
         }
     });
     EXPECT_EQ(site.failures.size(), 4);
+}
+
+/// It would be taken for the next response.
+TEST(HttpServer, SendsNoFileBesideABodyThatWasSet) {
+    const penstock::testing::TemporaryFolder folder;
+    folder.fill("data", std::string(100'000, 'x'));
+    Site site;
+    site.server.get("/both", [&](Request&, Response& response) -> Task<Result<>> {
+        response.body("set");
+        fs::File file = co_await unwrap(fs::File::open(folder.path("data")));
+        for (const std::uint64_t size : {10, 100'000}) {
+            EXPECT_EQ(error_of(co_await response.send_file(file, 0, size)),
+                      http::Error::response_sent);
+        }
+        co_return Result<>();
+    });
+    EXPECT_EQ(site.ask(get("/both") + get("/")), hello("set") + hello("root"));
+}
+
+TEST(HttpServer, DropsAnUnreadBodyOfAnySizeWithoutALimit) {
+    http::ServerOptions options;
+    options.limits.unread_body = UINT64_MAX;
+    Site site(std::move(options));
+    site.server.post("/some", [](Request& request, Response&) -> Task<Result<>> {
+        std::array<char, 1> first{};
+        EXPECT_EQ(co_await unwrap(request.read(first)), 1U);
+        co_return Result<>();
+    });
+    EXPECT_EQ(site.ask(post("/some", std::string(1000, 'x')) + get("/")),
+              hello("") + hello("root"));
 }
 
 TEST(HttpServer, LimitsBodies) {

@@ -99,6 +99,44 @@ auto text(std::string type = "text/plain", std::string body = "a text of some si
         };
 }
 
+/// Tells which part of its body each is.
+class Numbered final : public ContentEncoder {
+public:
+    void encode(std::span<const std::byte> part, std::string& output) override {
+        output += std::to_string(++parts_) + ":";
+        output.append(reinterpret_cast<const char*>(part.data()), part.size());
+    }
+    void finish(std::span<const std::byte> part, std::string& output) override {
+        encode(part, output);
+    }
+
+private:
+    int parts_ = 0;
+};
+
+TEST(Compression, APartThatIsRefusedDoesNotChangeTheBodyThatWasSet) {
+    const Compression numbered(
+        {.codings = {{.name = "one", .make = [] { return std::make_unique<Numbered>(); }}},
+         .least = 10});
+    const TemporaryFolder folder;
+    folder.fill("data", "what is in a file");
+    const auto handler = [&](Request& /*request*/, Response& response) -> Task<Result<>> {
+        response.header("Content-Type", "text/plain");
+        response.body("a text of some size");
+        EXPECT_EQ((co_await response.write_all("another text of some size")).error(),
+                  http::Error::response_sent);
+        fs::File file = co_await unwrap(fs::File::open(folder.path("data")));
+        EXPECT_EQ((co_await response.send_file(file, 0, 10)).error(), http::Error::response_sent);
+        co_return Result<>();
+    };
+    http::Server server;
+    server.get("/", chain(numbered, handler));
+    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
+        const std::string found = co_await exchange(endpoint, get("one"));
+        EXPECT_EQ(body_of(found), "1:a text of some size");
+    });
+}
+
 TEST(Compression, AWholeBodyIsCodedAsTheClientAccepts) {
     const std::string found = answer(text(), get("one"));
     EXPECT_EQ(status_line(found), "HTTP/1.1 200 OK");

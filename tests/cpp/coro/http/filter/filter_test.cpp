@@ -148,6 +148,20 @@ TEST(Filter, SecurityHeadersAreDefaultsOfAHandler) {
     EXPECT_FALSE(has(found, "Strict-Transport-Security"));
 }
 
+TEST(Filter, CorsKeepsWhatTheResponseVariesBy) {
+    const auto varies = [](Request& /*request*/, Response& response) {
+        response.headers().add("Vary", "Accept-Encoding");
+        response.headers().add("Vary", "Cookie");
+        return true;
+    };
+    const http::Cors cors({.origins = {"https://one"}});
+    const std::string found = responses(chain(varies, cors, cors, &hello), get());
+    EXPECT_TRUE(has(found, "Vary: Accept-Encoding\r\n"));
+    EXPECT_TRUE(has(found, "Vary: Cookie\r\n"));
+    EXPECT_TRUE(has(found, "Vary: Origin\r\n"));
+    EXPECT_EQ(found.find("Origin"), found.rfind("Origin"));
+}
+
 TEST(Filter, CorsAnswersPreflightsAndNamesOnlyAllowedOrigins) {
     const http::Cors cors({.origins = {"https://one", "https://two"},
                            .methods = {"PUT"},
