@@ -83,12 +83,16 @@ private:
 
 template <typename T> void ScopeJoin::spawn(Task<T>&& task) {
     auto* spawned = new Spawned<T>(*this, std::move(task));
-    add_child(*spawned);
+    adopt(*spawned);
+    context().loop().schedule(*spawned);
+}
+
+void ScopeJoin::adopt(ChildBase& spawned) noexcept {
+    add_child(spawned);
     ++scope_.size_;
     if (cancelling_) {
-        spawned->cancel();
+        spawned.cancel();
     }
-    context().loop().schedule(*spawned);
 }
 
 void ScopeJoin::remove_spawned() noexcept {

@@ -208,6 +208,7 @@ void CallbackSocket::take_input() noexcept {
     stop_resting();
     try {
         wake();
+        (void)socket_->connection_->decoder();
     } catch (const std::bad_alloc&) {
         strand();
         return;
@@ -218,7 +219,7 @@ void CallbackSocket::take_input() noexcept {
         return;
     }
     while (!ending_) {
-        const WebSocket::Event event = connection.decoder.take_whole(connection.rest);
+        const WebSocket::Event event = connection.take_whole();
         if (event.kind == codec::websocket::MessageDecoder::Kind::incomplete) {
             break;
         }
@@ -588,7 +589,7 @@ Task<std::error_code> CallbackSocket::converse(bool silent) {
             connection.release_input();
             co_return connection.end;
         }
-        const WebSocket::Event event = connection.decoder.next(connection.rest);
+        const WebSocket::Event event = connection.decoder().next(connection.rest);
         Result<> done;
         switch (event.kind) {
         case Kind::text:
@@ -598,10 +599,11 @@ Task<std::error_code> CallbackSocket::converse(bool silent) {
             (void)co_await penstock::detail::BudgetOperation();
             break;
         case Kind::incomplete: {
-            if (stream().socket() != nullptr && connection.decoder.at_rest()) {
+            if (stream().socket() != nullptr && connection.decoder().at_rest()) {
                 co_return std::error_code();
             }
             connection.chunk = {}; // all of it is decoded, and this may wait for long
+            connection.release_decoder();
             receiving_ = &canceller;
             done = co_await cancellable(canceller, socket.feed(true));
             receiving_ = nullptr;

@@ -71,7 +71,12 @@ void Connection::compress(const Compression& compression, const DeflateParameter
     compressor->threshold = compression.threshold;
     compressor->compression = compression;
     compressor->window_bits = own_bits;
-    decoder = websocket::MessageDecoder(role, limits.message, compressor->inflater.get());
+    decoder_.reset(); // a new one inflates
+}
+
+void Connection::make_decoder() {
+    decoder_ = std::make_unique<Decoder>(role, limits.message,
+                                         compressor ? compressor->inflater.get() : nullptr);
 }
 
 OutgoingFrame Connection::frame_of(Opcode opcode, Bytes payload, Fragment fragment) {

@@ -83,7 +83,7 @@ bool OutgoingFrame::next() {
         }
         head_ = Bytes(room.data(), header.size() + payload_.size());
     } else {
-        head_ = Bytes(header.data(), header.size());
+        head_is_header_ = true;
         body_ = payload_;
     }
     return true;

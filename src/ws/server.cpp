@@ -3,14 +3,13 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
-#include <new>
 #include <utility>
 #include <variant>
 
 #include <penstock/detail/server/accept_loop.hpp>
+#include <penstock/detail/server/seat.hpp>
 #include <penstock/detail/task/deadline.hpp>
 #include <penstock/http/server_options.hpp>
-#include <penstock/task/scope.hpp>
 #include <penstock/task/timeout.hpp>
 #include <penstock/task/unwrap.hpp>
 
@@ -32,7 +31,7 @@ struct Server::State final : AcceptLoop::Reporter {
     State& operator=(const State&) = delete;
     ~State() = default;
 
-    /// The seat of a connection whose handler is a set of functions.
+    /// The seat of a connection whose handshake is done.
     struct Seat final : penstock::detail::Seat {
         Seat(AcceptLoop::Home& home, AcceptLoop::Place place, State& given) noexcept
             : penstock::detail::Seat(home, std::move(place)), state(given) {}
@@ -48,17 +47,13 @@ struct Server::State final : AcceptLoop::Reporter {
 
     /// `serve_one(stream, place, home)` returns the task of a connection.
     Task<Result<>> serve(auto serve_one);
-    template <typename Stream>
-    Task<void> serve_one(Stream stream, AcceptLoop::Place place, Scope& scope,
-                         const Handler& handler);
+    /// `begin(socket, seat)` begins the conversation.
     template <typename Stream>
     Task<void> serve_one(Stream stream, AcceptLoop::Place place, AcceptLoop::Home& home,
-                         const Callbacks& callbacks);
+                         const auto& begin);
     Task<Result<WebSocket>> accept_encrypted(net::TcpStream stream);
     Task<Result<WebSocket>> accept_one(net::TcpStream stream);
     Task<Result<WebSocket>> accept_one(net::UnixStream stream);
-    static Task<Result<std::shared_ptr<detail::OpenSocket>>>
-    open_one(Task<Result<WebSocket>> accepting, Scope& scope);
 
     void report(std::error_code error) const noexcept {
         if (options.on_error) {
@@ -97,52 +92,10 @@ Task<Result<WebSocket>> Server::State::accept_one(net::UnixStream stream) {
     return WebSocket::accept(AnyStream(std::move(stream)), options.accept);
 }
 
-Task<Result<std::shared_ptr<detail::OpenSocket>>>
-Server::State::open_one(Task<Result<WebSocket>> accepting, Scope& scope) {
-    WebSocket socket = co_await unwrap(std::move(accepting));
-    co_return std::make_shared<detail::OpenSocket>(std::move(socket), scope);
-}
-
-/// One frame for the life of a connection: a server holds as many of them as it has connections, so
-/// what only the handshake or the end needs has frames of its own.
-template <typename Stream>
-Task<void> Server::State::serve_one(Stream stream, AcceptLoop::Place /*place*/, Scope& scope,
-                                    const Handler& handler) {
-    Result<> served;
-    std::exception_ptr thrown;
-    std::shared_ptr<detail::OpenSocket> shared;
-    if (Result<std::shared_ptr<detail::OpenSocket>> opened =
-            co_await open_one(accept_one(std::move(stream)), scope);
-        opened) {
-        shared = std::move(*opened);
-    } else if (!detail::is_end_of_connection(opened.error())) {
-        served = failure(opened.error());
-    }
-    if (shared) {
-        const AcceptLoop::Listed listed(accept_loop, *shared);
-        if (accept_loop.stopping()) {
-            (void)co_await shared->socket.close(close_code::going_away, detail::stop_reason);
-        } else {
-            try {
-                served = co_await handler(shared->socket);
-            } catch (...) {
-                thrown = std::current_exception();
-            }
-            served = co_await detail::end_conversation(shared->socket, served, thrown != nullptr);
-        }
-    }
-    shared.reset();
-    if (thrown) {
-        handle(thrown);
-    } else if (!served) {
-        report(served.error());
-    }
-}
-
 /// The connection takes its place along: none of the server's tasks waits for it.
 template <typename Stream>
 Task<void> Server::State::serve_one(Stream stream, AcceptLoop::Place place, AcceptLoop::Home& home,
-                                    const Callbacks& callbacks) {
+                                    const auto& begin) {
     Result<WebSocket> accepted = co_await accept_one(std::move(stream));
     if (!accepted) {
         if (!detail::is_end_of_connection(accepted.error())) {
@@ -151,8 +104,7 @@ Task<void> Server::State::serve_one(Stream stream, AcceptLoop::Place place, Acce
     } else if (accept_loop.stopping()) {
         (void)co_await accepted->close(close_code::going_away, detail::stop_reason);
     } else {
-        callbacks.open(std::move(*accepted), std::make_unique<Seat>(home, std::move(place), *this),
-                       options.accept);
+        begin(std::move(*accepted), std::make_unique<Seat>(home, std::move(place), *this));
     }
 }
 
@@ -197,17 +149,23 @@ std::size_t Server::connections() const noexcept {
 
 Task<Result<>> Server::serve(Handler handler) {
     State& state = *state_;
+    const auto begin = [&](WebSocket&& socket, std::unique_ptr<penstock::detail::Seat> seat) {
+        detail::Conversation::begin(std::move(seat), std::move(socket), handler);
+    };
     co_return co_await state.serve(
         [&](auto stream, AcceptLoop::Place place, AcceptLoop::Home& home) {
-            return state.serve_one(std::move(stream), std::move(place), *home.scope, handler);
+            return state.serve_one(std::move(stream), std::move(place), home, begin);
         });
 }
 
 Task<Result<>> Server::serve(Callbacks callbacks) {
     State& state = *state_;
+    const auto begin = [&](WebSocket&& socket, std::unique_ptr<penstock::detail::Seat> seat) {
+        callbacks.open(std::move(socket), std::move(seat), state.options.accept);
+    };
     co_return co_await state.serve(
         [&](auto stream, AcceptLoop::Place place, AcceptLoop::Home& home) {
-            return state.serve_one(std::move(stream), std::move(place), home, callbacks);
+            return state.serve_one(std::move(stream), std::move(place), home, begin);
         });
 }
 

@@ -43,30 +43,7 @@ private:
     Outcome& outcome_;
 };
 
-/// Runs the conversation beside what the server's stop makes of it.
-Task<void> converse_in(std::unique_ptr<Seat> seat, std::shared_ptr<detail::OpenSocket> open,
-                       const Handler& handler) {
-    if (seat->loop().stopping()) { // since the handshake
-        (void)co_await open->socket.close(close_code::going_away, detail::stop_reason);
-        co_return;
-    }
-    seat->loop().keep(*open);
-    Result<> served;
-    std::exception_ptr thrown;
-    try {
-        served = co_await handler(open->socket);
-    } catch (...) {
-        thrown = std::current_exception();
-    }
-    served = co_await detail::end_conversation(open->socket, served, thrown != nullptr);
-    seat->loop().unlist(*open);
-    open.reset();
-    if (thrown || !served) {
-        seat->report(served ? std::error_code() : served.error(), thrown);
-    }
-}
-
-/// What `open(scope, seat)` begins, in the scope of the server's connections, or else in one that
+/// What `open(seat)` begins, in the scope of the server's connections, or else in one that
 /// ends with it.
 Task<Result<>> give_away(http::Upgrade& upgrade, auto open) {
     if (std::unique_ptr<Seat> seat = http::detail::leave(upgrade)) {
@@ -74,13 +51,17 @@ Task<Result<>> give_away(http::Upgrade& upgrade, auto open) {
         co_return Result<>();
     }
     WaitingSeat::Outcome outcome;
-    AcceptLoop::Home home(http::detail::accept_loop_of(upgrade));
-    const auto conversation = [&](Scope& scope) -> Task<void> {
-        home.scope = &scope;
-        open(std::make_unique<WaitingSeat>(home, outcome));
-        (void)co_await outcome.ended.wait();
-    };
-    (void)co_await with_scope(conversation);
+    {
+        // A connection that has no task when this one is cancelled ends with its home, and may
+        // report something then.
+        AcceptLoop::Home home(http::detail::accept_loop_of(upgrade));
+        const auto conversation = [&](Scope& scope) -> Task<void> {
+            home.scope = &scope;
+            open(std::make_unique<WaitingSeat>(home, outcome));
+            (void)co_await outcome.ended.wait();
+        };
+        (void)co_await with_scope(conversation);
+    }
     if (outcome.thrown) {
         std::rethrow_exception(outcome.thrown);
     }
@@ -110,10 +91,7 @@ std::function<Task<Result<>>(http::Upgrade&)> upgrade_handler(Handler handler,
                                                               AcceptOptions options) {
     return [handler = std::move(handler), options = std::move(options)](http::Upgrade& upgrade) {
         return serve(upgrade, options, [&](std::unique_ptr<Seat> seat, WebSocket&& socket) {
-            Scope& scope = *seat->home().scope;
-            scope.spawn(converse_in(std::move(seat),
-                                    std::make_shared<detail::OpenSocket>(std::move(socket), scope),
-                                    handler));
+            detail::Conversation::begin(std::move(seat), std::move(socket), handler);
         });
     };
 }

@@ -18,6 +18,7 @@ namespace penstock {
 
 namespace detail {
 class AcceptLoop;
+class EmbeddedTask;
 class ScopeJoin;
 class DrainOperation;
 
@@ -79,6 +80,7 @@ public:
 
 private:
     friend class detail::AcceptLoop;
+    friend class detail::EmbeddedTask;
     friend class detail::ScopeJoin;
 
     /// From now on an exception ends the spawned task that threw it and no other one. A `try` in
@@ -102,6 +104,9 @@ public:
     [[nodiscard]] Scope& scope() noexcept { return scope_; }
 
     template <typename T> void spawn(Task<T>&& task);
+    /// Counts a task of another owner among the spawned ones, which calls `remove_spawned` last.
+    void adopt(ChildBase& spawned) noexcept;
+    void remove_spawned() noexcept;
 
     void set_exception_handler(ExceptionHandler& handler) noexcept { handler_ = &handler; }
 
@@ -146,7 +151,6 @@ private:
 
     static void on_child_end(JoinBase& join, ChildBase& child) noexcept;
     void record_failure(const ChildBase& child) noexcept;
-    void remove_spawned() noexcept;
 
     Scope scope_;
     const ChildBase* body_child_ = nullptr;

@@ -42,7 +42,7 @@ enum class Sent : std::uint8_t {
 
 /// A connection of a server whose handler is a set of functions, and no coroutine: `callbacks`. It
 /// has the limits, close codes and topics of any other one. Over TCP and Unix sockets, while
-/// nothing happens, it holds its own object and nothing else: a fifth of what a coroutine that
+/// nothing happens, it holds its own object and nothing else: a third of what a coroutine that
 /// waits in `receive` holds. With permessage-deflate it keeps its windows, and over TLS a task.
 ///
 /// Its functions may be called in each of the functions of the handler, and at any other time until

@@ -100,7 +100,7 @@ public:
         return serve(without_error(std::move(handler)));
     }
 
-    /// The same with a handler that is a set of functions, and costs an idle connection a fifth of
+    /// The same with a handler that is a set of functions, and costs an idle connection a third of
     /// the memory.
     [[nodiscard]] Task<Result<>> serve(Callbacks callbacks);
 

@@ -313,8 +313,6 @@ private:
         };
     using Socket = std::conditional_t<is_socket<Lower>, Lower, net::TcpStream>;
     using SocketReceive = decltype(std::declval<Socket&>().receive());
-    using SocketWrite =
-        decltype(std::declval<Socket&>().write_all(std::declval<std::span<const Bytes>>()));
     static constexpr std::size_t input_size = std::size_t{16} * 1024;
 
     class Receiving {
@@ -416,7 +414,8 @@ private:
 
     // web_socket_sending.hpp
     Task<Result<>> send_message(Opcode opcode, Bytes payload);
-    Task<Result<>> finish_send(SocketWrite& write);
+    Task<Result<>> finish_send(Bytes rest);
+    Task<Result<>> finish_send(detail::OutgoingFrame frame, std::size_t written);
     Task<Result<Writer>> begin(Opcode opcode);
     Task<Result<>> send_fragment(Opcode opcode, Bytes payload, Connection::Fragment fragment);
     Task<Result<>> write(detail::OutgoingFrame frame);

@@ -216,6 +216,13 @@ protected:
     /// The call has taken everything. The next one would return EAGAIN.
     void mark_not_ready() noexcept { pollable_->set_may_be_ready(direction_, false); }
 
+    /// For a derived class that learns what it waits for when it is awaited: the pollable of an
+    /// operation that was not.
+    void aim_as(const ReadinessOperation& other) noexcept {
+        pollable_ = other.pollable_;
+        error_ = other.error_;
+    }
+
     /// For a derived class that adds something to the attempt of its base.
     void replace_attempt(Attempt attempt) noexcept { attempt_ = attempt; }
 

@@ -96,16 +96,28 @@ public:
     [[nodiscard]] std::size_t index() const noexcept { return index_; }
 
 protected:
-    ChildBase(Function completion, JoinBase& join, std::size_t index) noexcept
+    ChildBase(Function completion, JoinBase& join, std::size_t index = 0) noexcept
         : Completion(completion), join_(join), index_(index) {}
     ~ChildBase() = default;
 
     template <typename Promise>
     void begin(std::coroutine_handle<Promise> coroutine, TaskContext& parent, bool cancelled) {
-        context_.emplace(parent.loop(), &parent, cancelled || cancelled_);
-        coroutine.promise().set_completion(*this, *context_);
+        begin_context(parent, cancelled);
+        set_outermost(coroutine);
         resume(coroutine);
     }
+
+    // The parts of `begin`.
+    void begin_context(TaskContext& parent, bool cancelled) noexcept {
+        context_.emplace(parent.loop(), &parent, cancelled || cancelled_);
+    }
+    template <typename Promise>
+    void set_outermost(std::coroutine_handle<Promise> coroutine) noexcept {
+        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): of what has begun
+        coroutine.promise().set_completion(*this, *context_);
+    }
+
+    [[nodiscard]] JoinBase& join() const noexcept { return join_; }
 
     void fail(std::exception_ptr exception) noexcept { exception_ = std::move(exception); }
     /// `error` must stay.

@@ -18,6 +18,7 @@
 #include <penstock/codec/websocket/frame.hpp>
 #include <penstock/codec/websocket/message_decoder.hpp>
 #include <penstock/codec/websocket/message_deflater.hpp>
+#include <penstock/detail/task/frame_allocator.hpp>
 #include <penstock/detail/task/local_mutex.hpp>
 #include <penstock/io/timer_queue.hpp>
 #include <penstock/result.hpp>
@@ -79,15 +80,14 @@ struct Compressor {
 ///
 /// Thread safety: only on the thread of its loop.
 ///
-/// An idle connection has no input buffer. `pending`, `compressor` and `peer_reason` are allocated
-/// by the first use, because most connections need none of them.
+/// An idle connection has no input buffer and no decoder. `pending`, `compressor` and `peer_reason`
+/// are allocated by the first use, because most connections need none of them.
 class Connection {
 public:
     using Role = codec::websocket::Role;
     using Opcode = codec::websocket::Opcode;
 
-    Connection(Role side, const Limits& bounds) noexcept
-        : role(side), limits(bounds), decoder(side, bounds.message) {}
+    Connection(Role side, const Limits& bounds) noexcept : role(side), limits(bounds) {}
 
     /// `rest` is the received data that is not decoded.
     [[nodiscard]] bool holds_input() const noexcept { return !rest.empty(); }
@@ -98,10 +98,44 @@ public:
         if (bytes.capacity() != 0) {
             bytes = std::vector<std::byte>(); // not `{}`, which keeps the memory
         }
-        if (compressor && compressor->compression.shared) {
-            decoder.release_memory();
+        if (decoder_ && compressor && compressor->compression.shared) {
+            decoder_->release_memory();
         }
     }
+
+    /// What decodes the input. Made when there is some, so that an idle connection has none. Throws
+    /// `std::bad_alloc` then.
+    [[nodiscard]] codec::websocket::MessageDecoder& decoder() {
+        if (!decoder_) {
+            make_decoder();
+        }
+        return *decoder_;
+    }
+    /// Its `take_whole` of `rest`. Throws as it.
+    [[nodiscard]] codec::websocket::MessageDecoder::Event take_whole() {
+        return decoder_ || holds_input() ? decoder().take_whole(rest)
+                                         : codec::websocket::MessageDecoder::Event();
+    }
+    [[nodiscard]] bool inside_parts() const noexcept {
+        return decoder_ && decoder_->inside_parts();
+    }
+    [[nodiscard]] bool inside_whole() const noexcept {
+        return decoder_ && decoder_->inside_whole();
+    }
+    /// A message that begins from now on is received as a whole.
+    void expect_whole() noexcept {
+        if (decoder_) {
+            decoder_->limit_frames(limits.message); // as of a new one
+        }
+    }
+    /// Frees it before a wait, if a new one would go on as well. That of a connection that
+    /// compresses has a buffer which the next message needs.
+    void release_decoder() noexcept {
+        if (decoder_ && !compressor && decoder_->at_rest()) {
+            decoder_.reset();
+        }
+    }
+
     /// After a frame was written.
     void release_output() noexcept {
         if (compressor && compressor->compression.shared) {
@@ -135,6 +169,13 @@ public:
     [[nodiscard]] PendingControls& controls();
     [[nodiscard]] bool has_pending() const noexcept {
         return pending && pending->any() && !write_broken && !close_sent;
+    }
+
+    /// Frees them when none is left, unless an end tries to close.
+    void release_controls() noexcept {
+        if (pending && !pending->any() && pending->close_deadline == 0) {
+            pending.reset();
+        }
     }
 
     /// When the peer's time to take a close frame and to answer it ends. It begins with the first
@@ -173,6 +214,11 @@ public:
     void deliver(std::span<std::byte> payload) noexcept;
 
 private:
+    struct Decoder final : codec::websocket::MessageDecoder, penstock::detail::FrameAllocated {
+        using MessageDecoder::MessageDecoder;
+    };
+
+    void make_decoder();
     [[nodiscard]] Bytes put_header_before(Opcode opcode, Bytes payload) noexcept;
 
 public:
@@ -189,9 +235,8 @@ public:
     std::uint16_t peer_code = 0;
     Limits limits;
     io::MonotonicTime idle_until = 0; ///< 0: no wait has begun since the last message
-    codec::websocket::MessageDecoder decoder;
-    Chunk chunk{};                  ///< the input, from a stream that lends buffers
-    std::vector<std::byte> bytes{}; ///< and from any other one
+    Chunk chunk{};                    ///< the input, from a stream that lends buffers
+    std::vector<std::byte> bytes{};   ///< and from any other one
     std::span<std::byte> rest{};
     /// The payload of the last message if it is a view of the input. What is before it in the
     /// input, `headroom` bytes or more, was decoded and may be overwritten.
@@ -202,6 +247,9 @@ public:
     std::unique_ptr<PendingControls> pending{};
     std::unique_ptr<Compressor> compressor{};
     std::unique_ptr<std::string> peer_reason{}; ///< null: none
+
+private:
+    std::unique_ptr<Decoder> decoder_{};
 };
 
 /// The writing of a frame. If that fails, by an error or for want of memory, a part of the frame

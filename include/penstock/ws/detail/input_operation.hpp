@@ -50,6 +50,11 @@ public:
     [[nodiscard]] bool expired() const noexcept { return expired_; }
 
 protected:
+    /// Only before it is awaited.
+    InputOperation(InputOperation&& other) noexcept
+        : Receive(static_cast<Receive&&>(other)), Timer(other.work.run),
+          patience_(other.patience_) {}
+
     /// `on_expiry` calls `expire` of `operation_of` its argument.
     InputOperation(Receive&& receive, std::chrono::milliseconds patience,
                    io::Work::Run on_expiry) noexcept
@@ -63,6 +68,12 @@ protected:
     bool expire() noexcept {
         expired_ = this->interrupt();
         return expired_;
+    }
+
+    /// As the constructor. Only before it is awaited.
+    void wait_for(const Receive& receive, std::chrono::milliseconds patience) noexcept {
+        this->aim_as(receive);
+        patience_ = patience;
     }
 
     /// Until then the timer may look at the stream, which other tasks may close as soon as this
@@ -80,18 +91,23 @@ private:
     bool expired_ = false;
 };
 
-/// An `InputOperation` that is a part of another operation, `Owner`. It tells the owner the outcome
-/// before the waiting coroutine resumes, so that the owner may go on in a task instead:
-/// `input_ended()` after data, the end or an error of the stream, `input_is_silent()` when the time
-/// is over. Neither is called if the operation completes without an attempt to read, as after a
-/// cancellation.
-template <typename Receive, typename Owner>
-class OwnedInput final : public InputOperation<Receive> {
-public:
-    OwnedInput(Receive&& receive, std::chrono::milliseconds patience, Owner& owner) noexcept
-        : InputOperation<Receive>(std::move(receive), patience, &tell_expiry), owner_(owner) {
+/// An `InputOperation` that tells `Derived` the outcome before the waiting coroutine resumes, so
+/// that it may go on in a task instead: `input_ended()` after data, the end or an error of the
+/// stream, `input_is_silent()` when the time is over. Neither is called if the operation completes
+/// without an attempt to read, as after a cancellation.
+///
+/// A base, and not a part: a waiting coroutine holds what is in it for as long as it waits.
+template <typename Receive, typename Derived> class ToldInput : public InputOperation<Receive> {
+protected:
+    /// It waits for nothing before `wait_for`.
+    ToldInput() noexcept
+        : InputOperation<Receive>(Receive(nullptr), std::chrono::milliseconds::zero(),
+                                  &tell_expiry) {
         this->replace_attempt(&attempt_and_tell);
     }
+    ToldInput(ToldInput&&) noexcept = default;
+    ToldInput& operator=(ToldInput&&) = delete;
+    ~ToldInput() = default;
 
     /// Makes the completion start `task`, whose end resumes the waiting coroutine. Only while this
     /// is suspended.
@@ -102,23 +118,21 @@ public:
 
 private:
     static bool attempt_and_tell(penstock::detail::ReadinessOperation& base) noexcept {
-        auto& operation = static_cast<OwnedInput&>(base);
+        auto& operation = static_cast<ToldInput&>(base);
         if (!operation.attempt()) {
             return false;
         }
         operation.stop(); // a task may follow, for longer than the stream lives
-        operation.owner_.input_ended();
+        static_cast<Derived&>(operation).input_ended();
         return true;
     }
 
     static void tell_expiry(io::Work& work) {
-        auto& operation = static_cast<OwnedInput&>(InputOperation<Receive>::operation_of(work));
+        auto& operation = static_cast<ToldInput&>(InputOperation<Receive>::operation_of(work));
         if (operation.expire()) {
-            operation.owner_.input_is_silent();
+            static_cast<Derived&>(operation).input_is_silent();
         }
     }
-
-    Owner& owner_;
 };
 
 } // namespace penstock::ws::detail

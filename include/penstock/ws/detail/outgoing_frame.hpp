@@ -13,7 +13,8 @@ namespace penstock::ws::detail {
 ///     while (frame.next()) { write frame.head() and frame.body() in one call }
 ///
 /// A server's frame is one piece: a small payload is copied behind the header, a large one is not.
-/// A client's payload is masked in a borrowed buffer, so a large one is several pieces.
+/// A client's payload is masked in a borrowed buffer, so a large one is several pieces. When it is
+/// moved, its piece goes along.
 class OutgoingFrame {
 public:
     using Options = codec::websocket::FrameHeader::Options;
@@ -31,7 +32,9 @@ public:
     /// Prepares the next piece. False if there is none. Throws `std::bad_alloc`.
     [[nodiscard]] bool next();
 
-    [[nodiscard]] Bytes head() const noexcept { return head_; }
+    [[nodiscard]] Bytes head() const noexcept {
+        return head_is_header_ ? Bytes(header_.bytes()) : head_;
+    }
     /// What follows the head. May be empty.
     [[nodiscard]] Bytes body() const noexcept { return body_; }
 
@@ -48,6 +51,7 @@ private:
     Chunk buffer_{};
     bool masks_;
     bool begun_ = false;
+    bool head_is_header_ = false; ///< which moves with this object
     Place place_;
 };
 

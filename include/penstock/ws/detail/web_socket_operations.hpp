@@ -16,11 +16,15 @@ namespace penstock::ws {
 /// compression, control frames, a silent peer, other streams) the operation continues in a task.
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
-class [[nodiscard]] BasicWebSocket<S>::Receive final : public OperationBase {
+class [[nodiscard]] BasicWebSocket<S>::Receive final
+    : public detail::ToldInput<typename BasicWebSocket<S>::SocketReceive,
+                               typename BasicWebSocket<S>::Receive> {
+    using Input = detail::ToldInput<SocketReceive, Receive>;
+
 public:
     /// Only before it is awaited.
     Receive(Receive&& other) noexcept
-        : OperationBase(static_cast<OperationBase&&>(other)), socket_(other.socket_) {}
+        : Input(static_cast<Input&&>(other)), socket_(other.socket_) {}
     Receive(const Receive&) = delete;
     Receive& operator=(const Receive&) = delete;
     Receive& operator=(Receive&&) = delete;
@@ -36,7 +40,7 @@ public:
             connection.receiving = true;
             receiving_ = &connection;
         }
-        if (!context().loop().consume_budget()) {
+        if (!this->context().loop().consume_budget()) {
             step_ = Step::later;
             return false;
         }
@@ -53,7 +57,7 @@ public:
             return penstock::detail::transfer(rest_->coroutine());
         }
         suspended_ = true;
-        if (input().await_suspend(task)) {
+        if (Input::await_suspend(task)) {
             return std::noop_coroutine();
         }
         return penstock::detail::transfer(task);
@@ -65,36 +69,34 @@ public:
             return rest_->coroutine().promise().take();
         }
         if (step_ == Step::waiting) { // it was cancelled, or could not wait
-            return failure(input().await_resume().error());
+            return failure(Input::await_resume().error());
         }
         return result_;
     }
 
 private:
     friend class BasicWebSocket;
-    template <typename, typename> friend class detail::OwnedInput;
-
-    using Input = detail::OwnedInput<SocketReceive, Receive>;
+    template <typename, typename> friend class detail::ToldInput;
 
     enum class Step : std::uint8_t {
         later,   ///< the budget is used up, so all of it is done in the next iteration
-        waiting, ///< for `input_`
+        waiting, ///< for input
         in_task, ///< what follows needs a task
         done,    ///< there is a result
     };
 
-    explicit Receive(BasicWebSocket& socket) noexcept : OperationBase(nullptr), socket_(&socket) {}
+    explicit Receive(BasicWebSocket& socket) noexcept : socket_(&socket) {}
 
     [[nodiscard]] bool begin() {
         Connection& connection = *socket_->connection_;
         if (receiving_ == nullptr) {
             return complete(failure(connection.error_of_second_receiver()));
         }
-        if (connection.decoder.inside_parts()) {
+        if (connection.inside_parts()) {
             return complete(failure(std::errc::operation_in_progress));
         }
-        if (!connection.decoder.inside_whole()) {
-            connection.decoder.limit_frames(connection.limits.message);
+        if (!connection.inside_whole()) {
+            connection.expect_whole();
         }
         if (connection.end) {
             connection.release_input();
@@ -109,10 +111,10 @@ private:
             return false;
         }
         connection.release_input();
-        input_.emplace(source->receive(), socket_->patience(), *this);
-        input_->enter(context());
+        connection.release_decoder();
+        this->wait_for(source->receive(), socket_->patience());
         step_ = Step::waiting;
-        return input_->await_ready() && step_ != Step::in_task;
+        return Input::await_ready() && step_ != Step::in_task;
     }
 
     bool complete(Result<Message> result) noexcept {
@@ -121,9 +123,9 @@ private:
         return true;
     }
 
-    [[nodiscard]] bool take_message() noexcept {
+    [[nodiscard]] bool take_message() {
         Connection& connection = *socket_->connection_;
-        const Event event = connection.decoder.take_whole(connection.rest);
+        const Event event = connection.take_whole();
         if (event.kind == codec::websocket::MessageDecoder::Kind::incomplete) {
             return false;
         }
@@ -132,10 +134,14 @@ private:
     }
 
     void input_ended() noexcept {
-        if (const Result<> taken = socket_->take(input().await_resume()); !taken) {
-            (void)complete(failure(taken.error()));
-        } else if (!take_message()) {
-            continue_in_task(false);
+        try {
+            if (const Result<> taken = socket_->take(Input::await_resume()); !taken) {
+                (void)complete(failure(taken.error()));
+            } else if (!take_message()) {
+                continue_in_task(false);
+            }
+        } catch (const std::bad_alloc&) { // what has arrived is kept for the next receive
+            (void)complete(failure(std::errc::not_enough_memory));
         }
     }
 
@@ -148,16 +154,11 @@ private:
         }
         try {
             rest_.emplace(socket_->receive_rest(silent));
-            input().continue_in(*rest_);
+            this->continue_in(*rest_);
         } catch (const std::bad_alloc&) {
             // What has arrived is kept for the next receive.
             (void)complete(failure(std::errc::not_enough_memory));
         }
-    }
-
-    /// While and after it is awaited.
-    [[nodiscard]] Input& input() noexcept {
-        return *input_; // NOLINT(bugprone-unchecked-optional-access)
     }
 
     void release() noexcept {
@@ -169,7 +170,6 @@ private:
     BasicWebSocket* socket_;
     Connection* receiving_ = nullptr; ///< whose receiver this is
     Result<Message> result_{};
-    std::optional<Input> input_{};
     std::optional<Task<Result<Message>>> rest_{};
     Step step_ = Step::later;
     bool suspended_ = false;
@@ -195,7 +195,7 @@ public:
     /// A task that awaits it.
     operator Task<Result<>>() && { return penstock::detail::to_task(std::move(*this)); }
 
-    /// Throws as `OutgoingFrame`.
+    /// Throws as `OutgoingFrame`, and `std::bad_alloc`.
     [[nodiscard]] bool await_ready() {
         Connection& connection = *socket_->connection_;
         Socket* const target = socket_->socket();
@@ -204,28 +204,14 @@ public:
             connection.has_pending() || !context().loop().consume_budget()) {
             return false;
         }
-        refused_ = connection.refusal();
-        if (refused_) {
-            return true;
-        }
-        const std::span<const Bytes> parts = make_frame(connection);
-        if (parts.empty()) {
-            return false;
-        }
-        write_.emplace(target->write_all(parts));
-        write_->enter(context());
-        return write_->await_ready();
+        error_ = connection.refusal();
+        return error_ || write(connection, *target);
     }
 
     /// Throws `std::bad_alloc`.
     template <std::derived_from<penstock::detail::PromiseBase> Promise>
     [[nodiscard]] std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> task) {
-        if (write_) {
-            // Without memory for the task, a part of the frame may be all that is ever sent.
-            socket_->connection_->write_broken = true;
-            rest_.emplace(socket_->finish_send(*write_));
-            socket_->connection_->write_broken = false;
-        } else {
+        if (!rest_) {
             rest_.emplace(socket_->send_message(opcode_, payload_));
         }
         rest_->coroutine().promise().set_continuation(task, task.promise());
@@ -236,15 +222,7 @@ public:
         if (rest_) {
             return rest_->coroutine().promise().take();
         }
-        if (refused_) {
-            return failure(refused_);
-        }
-        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): `await_ready` has made it
-        Result<> sent = write_->await_resume();
-        if (!sent) {
-            socket_->connection_->write_broken = true;
-        }
-        return sent;
+        return error_ ? failure(error_) : Result<>();
     }
 
 private:
@@ -253,28 +231,49 @@ private:
     Send(BasicWebSocket& socket, Opcode opcode, Bytes payload) noexcept
         : OperationBase(nullptr), socket_(&socket), payload_(payload), opcode_(opcode) {}
 
-    /// The parts of the frame to write. None if it takes several writes.
-    [[nodiscard]] std::span<const Bytes> make_frame(Connection& connection) {
+    /// Whether the socket has taken the whole frame, or has failed. The frame is here and not in
+    /// the operation, whose size is that of each coroutine that sends.
+    [[nodiscard]] bool write(Connection& connection, Socket& target) {
         if (const Bytes whole = connection.frame_in_place(opcode_, payload_); !whole.empty()) {
-            parts_[0] = whole;
-            return std::span(parts_).first(1);
+            return wrote(target.try_write(whole), whole.size(), [&](std::size_t written) {
+                return socket_->finish_send(whole.subspan(written));
+            });
         }
         if (connection.role == Role::client &&
             payload_.size() > Chunk::capacity - codec::websocket::maximum_frame_header) {
-            return {};
+            return false; // it takes several writes
         }
-        frame_.emplace(connection.frame_of(opcode_, payload_, {}));
-        (void)frame_->next();
-        parts_ = {frame_->head(), frame_->body()};
-        return std::span(parts_).first(frame_->body().empty() ? 1 : 2);
+        detail::OutgoingFrame frame = connection.frame_of(opcode_, payload_, {});
+        (void)frame.next();
+        const std::array parts{frame.head(), frame.body()};
+        return wrote(target.try_write(std::span(parts).first(frame.body().empty() ? 1 : 2)),
+                     frame.head().size() + frame.body().size(), [&](std::size_t written) {
+                         return socket_->finish_send(std::move(frame), written);
+                     });
+    }
+
+    /// After a write of a frame of `size` bytes. `finish(written)` makes the task that writes the
+    /// rest.
+    [[nodiscard]] bool wrote(const Result<std::size_t>& written, std::size_t size, auto finish) {
+        bool& broken = socket_->connection_->write_broken;
+        if (!written) {
+            broken = true;
+            error_ = written.error();
+            return true;
+        }
+        if (*written == size) {
+            return true;
+        }
+        // Without memory for the task, a part of the frame may be all that is ever sent.
+        broken = *written > 0;
+        rest_.emplace(finish(*written));
+        broken = false;
+        return false;
     }
 
     BasicWebSocket* socket_;
     Bytes payload_;
-    std::error_code refused_{};
-    std::array<Bytes, 2> parts_{};
-    std::optional<detail::OutgoingFrame> frame_{};
-    std::optional<SocketWrite> write_{};
+    std::error_code error_{};
     std::optional<Task<Result<>>> rest_{};
     Opcode opcode_;
 };

@@ -30,7 +30,7 @@ Task<Result<Message>> BasicWebSocket<S>::receive_rest(bool silent) {
         }
     }
     while (!connection.end) {
-        const Event event = connection.decoder.next(connection.rest);
+        const Event event = connection.decoder().next(connection.rest);
         switch (event.kind) {
         case Kind::text:
         case Kind::binary:
@@ -38,6 +38,7 @@ Task<Result<Message>> BasicWebSocket<S>::receive_rest(bool silent) {
             co_return message_of(event);
         case Kind::incomplete: {
             Result<> fed;
+            connection.release_decoder();
             if (Socket* source = socket()) { // as `feed`, without its frame
                 connection.release_input();
                 detail::InputOperation waiting(source->receive(), patience());
@@ -72,15 +73,15 @@ Task<Result<MessagePart>> BasicWebSocket<S>::receive_part() {
     }
     const Receiving receiving(connection.receiving); // before the wait, as in `Receive`
     co_await penstock::detail::BudgetOperation();
-    if (connection.decoder.inside_whole()) {
+    if (connection.inside_whole()) {
         co_return failure(std::errc::operation_in_progress);
     }
-    if (!connection.decoder.inside_parts()) {
-        connection.decoder.limit_frames(connection.limits.streamed_message);
+    if (!connection.inside_parts()) {
+        connection.decoder().limit_frames(connection.limits.streamed_message);
     }
     connection.delivered = nullptr;
     while (!connection.end) {
-        const Event event = connection.decoder.next_part(connection.rest);
+        const Event event = connection.decoder().next_part(connection.rest);
         if (event.kind == Kind::text || event.kind == Kind::binary) {
             if (connection.drops_message) {
                 connection.drops_message = !event.last;
@@ -233,7 +234,7 @@ Task<Result<>> BasicWebSocket<S>::handle(Event event) {
         co_await answer_close(event.code, {});
         break;
     case Kind::failed: {
-        const codec::websocket::Failure& reason = connection.decoder.failure();
+        const codec::websocket::Failure& reason = connection.decoder().failure();
         connection.end = detail::error_for(reason.code);
         co_await answer_close(reason.code, reason.reason);
         break;

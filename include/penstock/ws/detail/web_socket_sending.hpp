@@ -42,12 +42,29 @@ Task<Result<>> BasicWebSocket<S>::send_message(Opcode opcode, Bytes payload) {
 /// the turns to send are free.
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
-Task<Result<>> BasicWebSocket<S>::finish_send(SocketWrite& write) {
+Task<Result<>> BasicWebSocket<S>::finish_send(Bytes rest) {
     Connection& connection = *connection_;
     const Turn message = connection.messages.try_lock();
     const Turn turn = connection.frames.try_lock();
     detail::FrameWrite writing(connection);
-    Result<> sent = writing.end(co_await write);
+    Result<> sent = writing.end(co_await socket()->write_all(rest));
+    if (sent && connection.has_pending()) {
+        sent = co_await write_pending();
+    }
+    co_return sent;
+}
+
+/// The same with the frame, whose first `written` bytes were written.
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+Task<Result<>> BasicWebSocket<S>::finish_send(detail::OutgoingFrame frame, std::size_t written) {
+    Connection& connection = *connection_;
+    const Turn message = connection.messages.try_lock();
+    const Turn turn = connection.frames.try_lock();
+    detail::FrameWrite writing(connection);
+    const Bytes head = frame.head().subspan(std::min(written, frame.head().size()));
+    const Bytes body = frame.body().subspan(written - std::min(written, frame.head().size()));
+    Result<> sent = writing.end(co_await socket()->write_all(head, body));
     if (sent && connection.has_pending()) {
         sent = co_await write_pending();
     }
@@ -238,6 +255,7 @@ Task<Result<>> BasicWebSocket<S>::write_pending(bool receives) {
             co_return sent;
         }
     }
+    connection.release_controls();
     co_return Result<>();
 }
 
@@ -301,7 +319,7 @@ Task<Result<>> BasicWebSocket<S>::close_and_wait(std::uint16_t code, std::string
         connection.release_input();
         co_return connection.end == Error::truncated ? Result<>() : fed;
     }
-    const bool by_parts = connection.decoder.inside_parts();
+    const bool by_parts = connection.inside_parts();
     for (;;) {
         std::error_code end;
         if (by_parts) {

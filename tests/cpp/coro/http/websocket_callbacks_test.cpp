@@ -559,6 +559,40 @@ TEST(WebSocketCallbacksOfServers, AnExceptionOfOnCloseIsReportedAfterACancellati
     EXPECT_EQ(exceptions, std::vector<std::string>{"a defect 1006"});
 }
 
+/// A connection that rests has no task, whose end could tell of it.
+TEST(WebSocketCallbacksOfHttp, AnExceptionOfOnCloseIsReportedAfterACancellationOfOneConnection) {
+    const Watchdog watchdog;
+    struct Fails {
+        void on_message(CallbackSocket& socket, const ws::Message& message) const {
+            socket.send(message);
+        }
+        void on_close(CallbackSocket& /*socket*/, std::uint16_t code,
+                      std::string_view /*reason*/) const {
+            throw std::runtime_error("a defect " + std::to_string(code));
+        }
+    };
+    std::vector<std::string> failures;
+    http::Server server({.on_failure = [&](const http::ServerFailure& failure) {
+        failures.push_back(failure.to_string());
+    }});
+    server.upgrade("/", "websocket", ws::upgrade_handler(ws::Callbacks([] { return Fails(); })));
+    const auto serve_one = [&](net::TcpStream stream) -> Task<Result<>> {
+        co_await server.serve_connection(std::move(stream));
+        co_return Result<>();
+    };
+    const auto talk = [](net::TcpStream& stream) -> Task<Result<>> {
+        expect(co_await stream.write_all(penstock::testing::request + frame(Opcode::text, "x")));
+        (void)co_await read_until(stream, plain_frame(Opcode::text, "x"));
+        co_return Result<>();
+    };
+    const auto body = [&]() -> Task<void> {
+        penstock::testing::TcpPair pair = co_await penstock::testing::connect_pair();
+        (void)co_await race(talk(pair.near), serve_one(std::move(pair.far)));
+    };
+    run(body());
+    EXPECT_EQ(failures, std::vector<std::string>{"GET /: a defect 1006"});
+}
+
 INSTANTIATE_TEST_SUITE_P(Servers, WebSocketCallbacks, ::testing::Bool(), [](const auto& info) {
     return info.param ? std::string("Http") : std::string("Plain");
 });

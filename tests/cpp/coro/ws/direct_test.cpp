@@ -40,6 +40,7 @@
 #include "coro/support/tcp_pair.hpp"
 #include "coro/ws/frames.hpp"
 #include "coro/ws/request.hpp"
+#include "support/allocated_bytes.hpp"
 #include "support/watchdog.hpp"
 
 namespace {
@@ -398,6 +399,52 @@ TEST(WebSocketDirect, AMessageAnswersAPing) {
         };
         expect(co_await penstock::all(answering(), receiving()));
         EXPECT_EQ(timers(), 0U);
+    };
+    run(program());
+}
+
+TEST(WebSocketDirect, AConnectionThatWaitsKeepsNothingOfAPing) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        constexpr std::size_t count = 20;
+        std::vector<Raw> raws;
+        for (std::size_t i = 0; i < count; ++i) {
+            raws.push_back(co_await open_raw());
+        }
+        const auto receive = [](WebSocket& socket) -> Task<Result<>> {
+            EXPECT_EQ((co_await socket.receive()).error(), std::errc::operation_canceled);
+            co_return Result<>();
+        };
+        const auto receive_in_tasks = [] {
+            const std::string trace = penstock::trace_tasks(EventLoop::current());
+            std::size_t found = 0;
+            for (std::size_t at = trace.find("receive_rest"); at != std::string::npos;
+                 at = trace.find("receive_rest", at + 1)) {
+                ++found;
+            }
+            return found;
+        };
+        (void)co_await penstock::with_scope([&](penstock::Scope& scope) -> Task<Result<>> {
+            for (Raw& raw : raws) {
+                scope.spawn(receive(raw.server));
+            }
+            for (Raw& raw : raws) { // so that all wait in a task from here on
+                co_await unwrap(raw.client.write_all(frame(Opcode::pong, "")));
+            }
+            while (receive_in_tasks() < count) {
+                co_await turns(1);
+            }
+            const std::size_t before = penstock::testing::allocated_bytes();
+            for (Raw& raw : raws) {
+                co_await unwrap(raw.client.write_all(frame(Opcode::ping, "p")));
+                EXPECT_EQ(co_await unwrap(read_text(raw.client, 3)),
+                          plain_frame(Opcode::pong, "p"));
+            }
+            co_await turns(4);
+            EXPECT_LT(penstock::testing::allocated_bytes(), before + count * 100);
+            scope.cancel();
+            co_return Result<>();
+        });
     };
     run(program());
 }
