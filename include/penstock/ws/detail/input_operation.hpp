@@ -98,17 +98,10 @@ private:
 ///
 /// A base, and not a part: a waiting coroutine holds what is in it for as long as it waits.
 template <typename Receive, typename Derived> class ToldInput : public InputOperation<Receive> {
-protected:
-    /// It waits for nothing before `wait_for`.
-    ToldInput() noexcept
-        : InputOperation<Receive>(Receive(nullptr), std::chrono::milliseconds::zero(),
-                                  &tell_expiry) {
-        this->replace_attempt(&attempt_and_tell);
-    }
-    ToldInput(ToldInput&&) noexcept = default;
+public:
     ToldInput& operator=(ToldInput&&) = delete;
-    ~ToldInput() = default;
 
+protected:
     /// Makes the completion start `task`, whose end resumes the waiting coroutine. Only while this
     /// is suspended.
     template <typename T> void continue_in(const Task<T>& task) noexcept {
@@ -117,6 +110,17 @@ protected:
     }
 
 private:
+    friend Derived;
+
+    /// It waits for nothing before `wait_for`.
+    ToldInput() noexcept
+        : InputOperation<Receive>(Receive(nullptr), std::chrono::milliseconds::zero(),
+                                  &tell_expiry) {
+        this->replace_attempt(&attempt_and_tell);
+    }
+    ToldInput(ToldInput&&) noexcept = default;
+    ~ToldInput() = default;
+
     static bool attempt_and_tell(penstock::detail::ReadinessOperation& base) noexcept {
         auto& operation = static_cast<ToldInput&>(base);
         if (!operation.attempt()) {
