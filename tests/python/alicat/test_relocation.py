@@ -121,6 +121,7 @@ class TestBaudRate:
         assert speeds.buses[0].closed
         assert (await device.poll()).unit_id == "A"
         assert device.client.transport.baudrate == 115200
+        assert device.client.statistics.reconnects == 0
         assert events[-1].message == "its baud rate was 19200 and is 115200"
 
     async def test_instrument_that_stays_is_served_at_its_old_rate(self) -> None:

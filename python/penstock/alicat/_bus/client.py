@@ -6,17 +6,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from time import monotonic, monotonic_ns, time_ns
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from penstock.alicat._bus.line_client import LineClient
 from penstock.alicat._bus.outstanding import Row
-from penstock.alicat._bus.replies import BusStatistics, Counts, Exchange, refuse_line
+from penstock.alicat._bus.replies import BusStatistics, Exchange, refuse_line
 from penstock.alicat._bus.scheduler import BusScheduler
 from penstock.alicat._bus.transaction import Transactions
 from penstock.alicat._bus.waiting import ANYIO, Waiting
-from penstock.alicat._bus.wire import CHUNK, LOST, Wire, check_seconds, reopened_line, retry_delay
+from penstock.alicat._bus.wire import CHUNK, LOST, Wire, check_seconds
 from penstock.alicat.errors import (
     AlicatConfigurationError,
     AlicatConnectionError,
@@ -26,10 +27,6 @@ from penstock.alicat.errors import (
 )
 from penstock.alicat.transport import Transport
 
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
 __all__ = ["AlicatProtocolClient", "BusStatistics", "Exchange"]
 
 T = TypeVar("T")
@@ -38,7 +35,7 @@ T = TypeVar("T")
 _RENAME_GRACE_S = 0.2
 
 
-class AlicatProtocolClient:
+class AlicatProtocolClient(LineClient):
     """Asks the instruments of one port, one command in flight.
 
     Several devices may share a client; a :class:`BusScheduler` decides whose question is next. For
@@ -72,6 +69,7 @@ class AlicatProtocolClient:
         reopen_at: Callable[[int], Awaitable[Transport]] | None = None,
         waiting: Waiting = ANYIO,
     ) -> None:
+        super().__init__(reconnect, waiting)
         check_seconds(default_timeout, "default_timeout")
         check_seconds(multiline_timeout, "multiline_timeout")
         for name, seconds in (
@@ -84,18 +82,11 @@ class AlicatProtocolClient:
         self._multiline_timeout = multiline_timeout
         self._window = late_reply_window or max(0.5, 2 * default_timeout)
         self._stated_idle = idle_timeout
-        self._reconnect = reconnect
         self._reopen_at = reopen_at
-        self._waiting = waiting
-        self._scheduler = BusScheduler(waiting)
-        self._generation = 0
         self._raw_commands = 0
-        self._retry = retry_delay()
-        self._counts = Counts()
         self._use(transport)
 
     def _use(self, transport: Transport) -> None:
-        """Reset everything that is known about the line."""
         self._wire = Wire(
             transport,
             self._waiting,
@@ -122,32 +113,9 @@ class AlicatProtocolClient:
         return self._wire.transport
 
     @property
-    def label(self) -> str:
-        """The port's name."""
-        return self._wire.label
-
-    @property
     def idle_timeout(self) -> float:
         """Seconds of silence that end a table."""
         return self._wire.timing.idle
-
-    @property
-    def statistics(self) -> BusStatistics:
-        """What happened on this bus so far."""
-        counts = self._counts
-        return BusStatistics(
-            counts.exchanges,
-            counts.timeouts,
-            counts.malformed,
-            counts.resyncs,
-            counts.discarded,
-            self._generation,
-        )
-
-    @property
-    def waiting(self) -> Waiting:
-        """The primitives that its coroutines wait with."""
-        return self._waiting
 
     @property
     def scheduler(self) -> BusScheduler:
@@ -155,24 +123,9 @@ class AlicatProtocolClient:
         return self._scheduler
 
     @property
-    def generation(self) -> int:
-        """How often the line was reopened. What is known about a unit is valid for one value."""
-        return self._generation
-
-    @property
     def raw_commands(self) -> int:
         """Counts the raw commands, which may have changed any setting, at beginning and end."""
         return self._raw_commands
-
-    @property
-    def is_open(self) -> bool:
-        """Whether questions can be asked: the line is neither closed nor lost."""
-        return self._wire.usable
-
-    @property
-    def can_reopen(self) -> bool:
-        """Whether :meth:`reopen` knows how to open the line again."""
-        return self._reconnect is not None and not self._wire.closed
 
     @property
     def can_change_baudrate(self) -> bool:
@@ -193,32 +146,6 @@ class AlicatProtocolClient:
     def forget_unit(self, unit_id: str) -> None:
         """Drop what is known of a unit: it may be another instrument when it comes back."""
         self._outstanding.forget(ord(unit_id))
-
-    # -- the line itself
-
-    async def reopen(self) -> None:
-        """Open the line again if it was lost; does nothing while it is open.
-
-        After a failure the next try is made 0.25 s later at the earliest, then 0.5 s, and so on up
-        to 10 s; a call before that time fails at once. All debts and proofs are dropped and
-        :attr:`generation` increases: the instruments must identify themselves again.
-
-        Raises:
-            AlicatConnectionError: the line cannot be opened (yet), or the client is closed.
-        """
-        if self._wire.usable:
-            return
-        async with self._turn(0):
-            wire, waiting = self._wire, self._waiting
-            if wire.usable:
-                return
-            transport = await reopened_line(wire, waiting, self._retry, self._reconnect)
-            self._use(transport)
-            self._generation += 1
-
-    def line_is_good(self) -> None:
-        """Record that an instrument has answered: the next loss is retried at once."""
-        self._retry.succeeded()
 
     # -- asking
 
@@ -503,22 +430,6 @@ class AlicatProtocolClient:
         """Wait without the bus, as the tasks of this client wait."""
         await self._waiting.sleep(seconds)
 
-    async def aclose(self) -> None:
-        """Close the port. May be called more than once."""
-        self._wire.closed = True
-        await self._wire.transport.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
     def _check_question(self, generation: int | None) -> None:
         if generation is not None and generation != self._generation:
             raise self._opened_again()
@@ -528,16 +439,6 @@ class AlicatProtocolClient:
                 "is asked on this port",
                 context=ErrorContext(port=self.label, unit_id=self._streaming),
             )
-
-    @asynccontextmanager
-    async def _turn(self, unit: int) -> AsyncGenerator[None, None]:
-        """Take the bus for more than one question."""
-        if not self._scheduler.try_acquire(unit):
-            await self._scheduler.acquire(unit)
-        try:
-            yield
-        finally:
-            self._scheduler.release()
 
     def _opened_again(self) -> AlicatConnectionError:
         return AlicatConnectionError(

@@ -60,6 +60,7 @@ class Counts:
     malformed: int = 0
     resyncs: int = 0
     discarded: int = 0
+    reconnects: int = 0
 
 
 _REJECTION = re.compile(rb"(?:([A-Za-z])\s+)?\?$")

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from time import monotonic, monotonic_ns, time_ns
-from typing import TYPE_CHECKING
 
-from penstock.alicat._bus.replies import BusStatistics, Counts, Exchange
-from penstock.alicat._bus.scheduler import BusScheduler
+from penstock.alicat._bus.line_client import LineClient
+from penstock.alicat._bus.replies import Exchange
 from penstock.alicat._bus.waiting import ANYIO, Waiting
-from penstock.alicat._bus.wire import LOST, Wire, check_seconds, reopened_line, retry_delay
+from penstock.alicat._bus.wire import LOST, Wire, check_seconds
 from penstock.alicat.errors import (
     AlicatConnectionError,
     AlicatError,
@@ -37,10 +36,6 @@ from penstock.alicat.modbus.protocol import (
 )
 from penstock.alicat.transport import Transport, is_raw_tcp
 
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
 __all__ = ["ModbusClient"]
 
 _LAST_UNIT = 247
@@ -48,7 +43,7 @@ _LAST_UNIT = 247
 _SERVERS_RATE = 9600
 
 
-class ModbusClient:
+class ModbusClient(LineClient):
     """Executes requests on the units of one connection.
 
     Several devices may share a client; their requests queue. Use it from one event loop only; not
@@ -75,20 +70,14 @@ class ModbusClient:
         reconnect: Callable[[], Awaitable[Transport]] | None = None,
         waiting: Waiting = ANYIO,
     ) -> None:
+        super().__init__(reconnect, waiting)
         check_seconds(timeout)
         self._framing = framing
         self._timeout = timeout
         self._window = late_reply_window or max(0.5, 2 * timeout)
-        self._waiting = waiting
-        self._counts = Counts()
-        self._reconnect = reconnect
-        self._retry = retry_delay()
-        self._generation = 0
-        self._scheduler = BusScheduler(waiting)
         self._use(transport)
 
     def _use(self, transport: Transport) -> None:
-        """Reset everything that is known about the line."""
         self._wire = Wire(
             transport,
             self._waiting,
@@ -107,71 +96,9 @@ class ModbusClient:
         )
 
     @property
-    def label(self) -> str:
-        """The port's name."""
-        return self._wire.label
-
-    @property
     def baudrate(self) -> int | None:
         """Bits a second on the line, or ``None`` where that says nothing."""
         return self._wire.transport.baudrate
-
-    @property
-    def waiting(self) -> Waiting:
-        """The primitives that its coroutines wait with."""
-        return self._waiting
-
-    @property
-    def is_open(self) -> bool:
-        """Whether requests can be made: the line is neither closed nor lost."""
-        return self._wire.usable
-
-    @property
-    def can_reopen(self) -> bool:
-        """Whether :meth:`reopen` may open a lost line again."""
-        return self._reconnect is not None and not self._wire.closed
-
-    @property
-    def generation(self) -> int:
-        """How often the line was reopened. After that, an instrument must identify itself again."""
-        return self._generation
-
-    @property
-    def statistics(self) -> BusStatistics:
-        """What happened on this line so far."""
-        counts = self._counts
-        return BusStatistics(
-            counts.exchanges, counts.timeouts, counts.malformed, counts.resyncs, counts.discarded
-        )
-
-    async def reopen(self) -> None:
-        """Open the line again if it is lost; nothing happens while it is usable.
-
-        The first try is made at once, further ones after pauses that grow from a quarter of a
-        second to ten; a call before that time fails at once.
-
-        Raises:
-            AlicatConnectionError: the line cannot be opened (yet), or the client is closed.
-        """
-        if self._wire.usable:
-            return
-        await self._acquire(0, poll=False)
-        try:
-            if not self._wire.usable:
-                self._use(
-                    await reopened_line(self._wire, self._waiting, self._retry, self._reconnect)
-                )
-                self._generation += 1
-        finally:
-            self._scheduler.release()
-
-    def line_is_good(self) -> None:
-        """Record that an instrument has answered: the next loss is retried at once."""
-        self._retry.succeeded()
-
-    async def _acquire(self, unit: int, *, poll: bool) -> None:
-        if not self._scheduler.try_acquire(unit, poll=poll):
-            await self._scheduler.acquire(unit, poll=poll)
 
     async def execute(
         self,
@@ -206,7 +133,8 @@ class ModbusClient:
                 f"{unit!r} is not a Modbus unit number: it is 1 to {_LAST_UNIT}"
             )
         pdu = request.encode()
-        await self._acquire(unit, poll=poll)
+        if not self._scheduler.try_acquire(unit, poll=poll):
+            await self._scheduler.acquire(unit, poll=poll)
         try:
             # A task that is already cancelled must not move a valve: the sending below would not
             # notice the cancellation.
@@ -230,22 +158,6 @@ class ModbusClient:
                 raise self._wire.lost(error) from error
         finally:
             self._scheduler.release()
-
-    async def aclose(self) -> None:
-        """Close the port. May be called more than once."""
-        self._wire.closed = True
-        await self._wire.transport.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     async def _settle(self, unit: int) -> None:
         """Make sure that no reply to an older request of this unit can still arrive."""
