@@ -19,7 +19,7 @@ def moto_server() -> Iterator[dict[str, str]]:
     what, takes :func:`tests.python.integration.seaweedfs.s3_server`.
     """
     module = pytest.importorskip(
-        "moto.server", reason="no moto in this environment (pip install 'moto[s3]' flask-cors)"
+        "moto.server", reason="no moto in this environment (dependency group s3-test)"
     )
     server = module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
