@@ -7,7 +7,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-__all__ = ["claim", "on_demand"]
+__all__ = ["claim", "claim_wrappers", "on_demand"]
 
 _IMMUTABLE = 1 << 8
 """``Py_TPFLAGS_IMMUTABLETYPE``."""
@@ -27,8 +27,23 @@ def claim(namespace: dict[str, Any]) -> None:
         _claim_one(namespace["__name__"], name, namespace.get(name))
 
 
-def _claim_one(package: str, name: str, value: object) -> None:
-    if not isinstance(value, type | FunctionType):
+def claim_wrappers(namespace: dict[str, Any]) -> None:
+    """Make a module the home of those exported functions that wrap one of Python's own.
+
+    Called at the end of the module with its ``globals()``. :func:`functools.wraps` names them after
+    what they wrap, which a pickle of them would then find, and refuse.
+    """
+    for name in namespace["__all__"]:
+        value = namespace[name]
+        if hasattr(value, "__wrapped__") and not value.__module__.startswith("penstock."):
+            value.__module__ = namespace["__name__"]
+            value.__qualname__ = name
+
+
+def _claim_one(package: str, name: str, value: Any) -> None:
+    # The native part of files has objects that take the place of coroutine functions.
+    function = getattr(value, "__wrapped__", value)
+    if not isinstance(value, type) and not isinstance(function, FunctionType):
         return
     if isinstance(value, type) and value.__flags__ & _IMMUTABLE:
         return

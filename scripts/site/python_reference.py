@@ -13,7 +13,7 @@ import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 FOLDER = "reference/python"
 
@@ -104,6 +104,11 @@ def _own_members(cls: type, described: set[type]) -> list[str]:
     return list(names)
 
 
+def _original(value: Any) -> Any:
+    """What :func:`functools.wraps` has made a function from, or the function itself."""
+    return getattr(value, "__wrapped__", value)
+
+
 def _directive(entry: Entry, described: set[type]) -> Iterator[str]:
     value = entry.value
     name = entry.full_name
@@ -119,13 +124,13 @@ def _directive(entry: Entry, described: set[type]) -> Iterator[str]:
         if members:
             yield f"   :members: {', '.join(members)}"
             yield "   :undoc-members:"
-    elif inspect.isroutine(value) and value.__module__.startswith("penstock"):
+    elif inspect.isroutine(value) and _original(value).__module__.startswith("penstock"):
         yield f".. autofunction:: {name}"
     elif inspect.isroutine(value):
         # Made from a function of Python's, whose manual describes it.
         yield f".. py:function:: {entry.name}{inspect.signature(value)}"
         yield ""
-        yield f"   ``{value.__module__}.{value.__name__}``."
+        yield f"   ``{_original(value).__module__}.{value.__name__}``."
     elif inspect.ismodule(value):
         yield f"The module :py:mod:`{value.__name__}`."
     else:

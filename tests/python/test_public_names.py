@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
+import inspect
 import pickle
 import pkgutil
 import traceback
@@ -40,6 +42,33 @@ def test_exported_names_are_those_of_public_modules(package: str) -> None:
         assert is_public(home) or home in NATIVE, f"{name} of {home}"
         if home.startswith("penstock.") and home not in NATIVE and value.__qualname__ == name:
             assert pickle.loads(pickle.dumps(value)) is value, name
+
+
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(penstock.__path__, "penstock.")
+    if is_public(module.name)
+    and not module.name.startswith(("penstock.cli", "penstock.gunicorn"))
+    and not module.name.endswith("__main__")
+)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_public_functions_survive_a_pickle_and_a_copy(module: str) -> None:
+    loaded = importlib.import_module(module)
+    lost = []
+    for name in getattr(loaded, "__all__", ()):
+        value = getattr(loaded, name)
+        if not inspect.isroutine(value) and not hasattr(value, "__wrapped__"):
+            continue
+        assert copy.deepcopy(copy.copy(value)) is value
+        try:
+            same = pickle.loads(pickle.dumps(value)) is value
+        except pickle.PicklingError:
+            same = False
+        if not same:
+            lost.append(name)
+    assert lost == []
 
 
 def test_a_traceback_names_what_programs_import() -> None:

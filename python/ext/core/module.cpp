@@ -109,9 +109,6 @@ void free_spares(ModuleState* state) noexcept {
             PyObject_GC_Del(std::exchange(*spare, nullptr));
         }
     }
-    if (state->spare_ready_value != nullptr) {
-        PyObject_Free(std::exchange(state->spare_ready_value, nullptr));
-    }
 }
 
 int clear(PyObject* module) {

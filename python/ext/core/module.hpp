@@ -26,10 +26,9 @@ struct ModuleState {
     PyObject* spare_http_wait;
     PyObject* spare_file_step;
     PyObject* spare_answer;
-    LoopObject* file_loop;       ///< borrowed; the loop that made the last file operation, or null
-    PyObject* spare_ready_value; ///< not tracked by the garbage collector
-    long long file_buffer_size;  ///< of files without a size of their own; see set_file_classes
-    bool keeps_no_spares;        ///< the module is being cleared
+    LoopObject* file_loop;      ///< borrowed; the loop that made the last file operation, or null
+    long long file_buffer_size; ///< of files without a size of their own; see set_file_classes
+    bool keeps_no_spares;       ///< the module is being cleared
 
     PyObject* stop_iteration_freelist; ///< linked; see `raise_stop_iteration`
     unsigned stop_iteration_freelist_size;

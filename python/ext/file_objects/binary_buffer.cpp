@@ -52,7 +52,7 @@ AtOnce write_to_buffer(BinaryFileObject* file, PyObject* data) noexcept {
     if (file->unwritten_size == 0) {
         file->unwritten_at = file->position;
         if (file->seekable != 0) {
-            Py_XSETREF(file->ahead, Py_NewRef(file->base.state->empty_bytes));
+            drop_read_ahead(file);
         }
     }
     file->unwritten_size += size;
@@ -101,16 +101,19 @@ bool fill_from_cache(BinaryFileObject* file, Py_ssize_t size) noexcept {
     if (!data) {
         return false;
     }
+    keep_read_ahead(file, std::move(data));
+    return true;
+}
+
+void keep_read_ahead(BinaryFileObject* file, Ref data) noexcept {
     const bool holds = file->ahead != nullptr && PyBytes_CheckExact(file->ahead);
     const long long ahead = holds ? PyBytes_GET_SIZE(file->ahead) : 0;
     if (file->position >= file->ahead_at && file->position <= file->ahead_at + ahead) {
-        // Sequential so far: larger reads pay.
         file->next_read_ahead =
             std::min(2 * file->next_read_ahead, std::max(largest_read_ahead, file->buffer_size));
     }
     file->ahead_at = file->position;
     Py_XSETREF(file->ahead, data.release());
-    return true;
 }
 
 long long present_size(const BinaryFileObject* file) noexcept {
@@ -212,7 +215,7 @@ AtOnce write_at_once(BinaryFileObject* file, PyObject* data) noexcept {
         !write_at(file, data, file->position)) {
         return outcome;
     }
-    Py_XSETREF(file->ahead, Py_NewRef(file->base.state->empty_bytes));
+    drop_read_ahead(file);
     file->position += PyBytes_GET_SIZE(data);
     return AtOnce::done;
 }

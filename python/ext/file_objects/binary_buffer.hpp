@@ -2,6 +2,7 @@
 
 #include "file_objects/file_step.hpp"
 
+#include <cstring>
 #include <string_view>
 
 namespace penstock::python {
@@ -21,6 +22,14 @@ inline std::string_view buffered(const BinaryFileObject* file) noexcept {
 
 inline bool is_readable(const BinaryFileObject* file) noexcept {
     return file->fd >= 0 && file->readable != 0;
+}
+
+/// The size of the first line of `data`; 0 if its end is not there.
+inline std::size_t line_size(std::string_view data) noexcept {
+    const void* end = data.empty() ? nullptr : std::memchr(data.data(), '\n', data.size());
+    return end != nullptr
+               ? static_cast<std::size_t>(static_cast<const char*>(end) - data.data()) + 1
+               : 0;
 }
 
 /// Whether reads may be tried in the page cache now, and see all that was written.
@@ -46,6 +55,10 @@ Ref read_cached_at(BinaryFileObject* file, Py_ssize_t size, long long offset) no
 /// Reads ahead from the position on, at least `size` bytes unless the file ends before, if the page
 /// cache has them. False if not, or for an unbuffered file; nothing has changed then.
 bool fill_from_cache(BinaryFileObject* file, Py_ssize_t size) noexcept;
+
+/// Makes what was read from the position on the read-ahead; larger ones pay while the file is read
+/// in its order.
+void keep_read_ahead(BinaryFileObject* file, Ref data) noexcept;
 
 /// Reads `size` bytes at the position, which moves, past the buffer. `AtOnce::slow` if the page
 /// cache does not have them.
@@ -77,9 +90,27 @@ inline PyObject* take_buffered(BinaryFileObject* file, std::string_view data) no
     return taken;
 }
 
+inline void drop_read_ahead(BinaryFileObject* file) noexcept {
+    Py_XSETREF(file->ahead, Py_NewRef(file->base.state->empty_bytes));
+}
+
 inline AtOnce at_once_of(PyObject* made, PyObject** result) noexcept {
     *result = made;
     return made != nullptr ? AtOnce::done : AtOnce::failed;
 }
+
+/// The outcome of `__anext__` with a line: an empty one raises StopAsyncIteration.
+inline AtOnce end_iteration_at_nothing(PyObject** line) noexcept {
+    if (PyObject_Size(*line) != 0) {
+        return AtOnce::done;
+    }
+    Py_CLEAR(*line);
+    PyErr_SetNone(PyExc_StopAsyncIteration);
+    return AtOnce::failed;
+}
+
+/// Calls of the methods peek() and flush(); null with an exception set.
+PyObject* make_peek(BinaryFileObject* file) noexcept;
+PyObject* make_flush(BinaryFileObject* file) noexcept;
 
 } // namespace penstock::python

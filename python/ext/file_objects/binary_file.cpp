@@ -3,8 +3,10 @@
 #include "file_objects/binary_buffer.hpp"
 #include "file_objects/file_classes.hpp"
 #include "file_objects/file_types.hpp"
+#include "file_objects/file_waits.hpp"
 #include "file_objects/positioned_transfers.hpp"
 #include "file_objects/seeking.hpp"
+#include "file_objects/truncation.hpp"
 #include "files/file_submission.hpp"
 
 #include "awaitable/ready_value.hpp"
@@ -13,7 +15,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 
 #include <structmember.h>
 #include <unistd.h>
@@ -49,17 +50,6 @@ AtOnce attempt_read(FileObject* self, CallArguments given, PyObject** result) {
         data = buffered(file);
     }
     return at_once_of(take_buffered(file, data.substr(0, static_cast<std::size_t>(size))), result);
-}
-
-/// The size of the first line of `data`; 0 if its end is not there.
-std::size_t line_size(std::string_view data) noexcept {
-    if (data.empty()) {
-        return 0;
-    }
-    const void* end = std::memchr(data.data(), '\n', data.size());
-    return end != nullptr
-               ? static_cast<std::size_t>(static_cast<const char*>(end) - data.data()) + 1
-               : 0;
 }
 
 AtOnce read_line(BinaryFileObject* file, PyObject** result) noexcept {
@@ -109,12 +99,7 @@ AtOnce attempt_readline(FileObject* self, CallArguments given, PyObject** result
 
 AtOnce attempt_next(FileObject* self, CallArguments /*unused*/, PyObject** result) {
     const AtOnce outcome = read_line(binary_of(self), result);
-    if (outcome == AtOnce::done && PyBytes_GET_SIZE(*result) == 0) {
-        Py_CLEAR(*result);
-        PyErr_SetNone(PyExc_StopAsyncIteration);
-        return AtOnce::failed;
-    }
-    return outcome;
+    return outcome == AtOnce::done ? end_iteration_at_nothing(result) : outcome;
 }
 
 AtOnce attempt_write(FileObject* self, CallArguments given, PyObject** result) {
@@ -203,7 +188,7 @@ AtOnce attempt_close(FileObject* self, CallArguments /*unused*/, PyObject** resu
         return AtOnce::slow;
     }
     const int fd = std::exchange(file->fd, -1);
-    Py_XSETREF(file->ahead, Py_NewRef(self->state->empty_bytes));
+    drop_read_ahead(file);
     engine->slice_credit -= 4096;
     if (::close(fd) != 0 && errno != EINTR) {
         PyErr_SetFromErrno(PyExc_OSError);
@@ -221,6 +206,7 @@ const FileMethod read_method = {
     .qualified_name = "BinaryFile.read",
     .attempt = &attempt_read,
     .slow = &ModuleState::name_read_in_turn,
+    .wait = &wait_for_read,
 };
 
 const FileMethod read1_method = {
@@ -228,6 +214,7 @@ const FileMethod read1_method = {
     .qualified_name = "BinaryFile.read1",
     .attempt = &attempt_read1,
     .slow = &ModuleState::name_read1_in_turn,
+    .wait = &wait_for_read1,
 };
 
 const FileMethod readline_method = {
@@ -235,6 +222,7 @@ const FileMethod readline_method = {
     .qualified_name = "BinaryFile.readline",
     .attempt = &attempt_readline,
     .slow = &ModuleState::name_readline_in_turn,
+    .wait = &wait_for_line,
 };
 
 const FileMethod next_method = {
@@ -243,6 +231,7 @@ const FileMethod next_method = {
     .attempt = &attempt_next,
     .slow = &ModuleState::name_next_line_in_turn,
     .arguments = 0,
+    .wait = &wait_for_next_line,
 };
 
 const FileMethod write_method = {
@@ -250,6 +239,8 @@ const FileMethod write_method = {
     .qualified_name = "BinaryFile.write",
     .attempt = &attempt_write,
     .slow = &ModuleState::name_write_in_turn,
+    .wait = &wait_for_write,
+    .most_waits = 2, // the first for what was buffered
 };
 
 const FileMethod flush_method = {
@@ -258,6 +249,7 @@ const FileMethod flush_method = {
     .attempt = &attempt_flush,
     .slow = &ModuleState::name_flush_in_turn,
     .arguments = 0,
+    .wait = &wait_for_flush,
 };
 
 const FileMethod tell_method = {
@@ -289,6 +281,16 @@ const FileMethod peek_method = {
     .attempt = &attempt_peek,
     .slow = &ModuleState::name_peek_in_turn,
     .arguments = 0,
+    .wait = &wait_for_peek,
+};
+
+const FileMethod truncate_method = {
+    .name = "truncate",
+    .qualified_name = "BinaryFile.truncate",
+    .attempt = &attempt_truncate,
+    .slow = &ModuleState::name_truncate_in_turn,
+    .wait = &wait_for_truncate,
+    .most_waits = 2, // the first for what was buffered
 };
 
 const FileMethod close_method = {
@@ -338,13 +340,18 @@ PyObject* seek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyO
 /// A buffered line needs no coroutine, and not the turn, if nobody has it.
 PyObject* next_line(PyObject* self) {
     BinaryFileObject* file = self_of(self);
-    if (!file->base.turn_taken && file->fd >= 0 && may_continue(&file->base)) {
+    bool yields = false;
+    if (!file->base.turn_taken && file->fd >= 0) {
         const std::string_view data = buffered(file);
         if (const std::size_t size = line_size(data)) {
-            return make_ready_value(file->base.state, take_buffered(file, data.substr(0, size)));
+            yields = must_yield(&file->base);
+            if (!yields) {
+                return make_ready_value(file->base.state,
+                                        take_buffered(file, data.substr(0, size)));
+            }
         }
     }
-    return make_file_step(&file->base, next_method);
+    return make_file_step(&file->base, next_method, {}, yields);
 }
 
 // ---- the object
@@ -448,6 +455,11 @@ PyMethodDef binary_methods[] = {
      "Buffered data are in the file after ``flush`` or ``close``."},
     {"flush", &call_without<flush_method>, METH_NOARGS,
      "flush($self)\n--\n\nPass the buffered data to the kernel."},
+    {"truncate", as_function(&call_with_option<truncate_method, size_name>),
+     METH_FASTCALL | METH_KEYWORDS,
+     "truncate($self, size=None)\n--\n\n"
+     "Make the file ``size`` bytes long, by default as long as the position; returns the size.\n\n"
+     "The position does not change. OSError if ``size`` is negative, or the kernel refuses it."},
     {"tell", &call_without<tell_method>, METH_NOARGS, "tell($self)\n--\n\nReturn the position."},
     {"seek", as_function(&seek), METH_FASTCALL | METH_KEYWORDS,
      "seek($self, offset, whence=0)\n--\n\n"
@@ -534,6 +546,14 @@ PyType_Spec binary_spec = {
 };
 
 } // namespace
+
+PyObject* make_peek(BinaryFileObject* file) noexcept {
+    return make_file_step(&file->base, peek_method);
+}
+
+PyObject* make_flush(BinaryFileObject* file) noexcept {
+    return make_file_step(&file->base, flush_method);
+}
 
 PyObject* make_binary_file(ModuleState* state, const OpenedFile& opened) noexcept {
     auto* type = reinterpret_cast<PyTypeObject*>(state->binary_file_class);

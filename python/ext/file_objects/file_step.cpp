@@ -34,16 +34,41 @@ PyObject* call_slowly(FileObject* file, const FileMethod& method,
                                      std::size_t{1} + method.arguments, nullptr);
 }
 
-bool should_yield_now(FileObject* file) noexcept {
+/// Calls a method that returns nothing of interest.
+void call_method(PyObject* object, PyObject* name) noexcept {
+    if (!Ref(PyObject_CallMethodNoArgs(object, name))) {
+        PyErr_WriteUnraisable(object);
+    }
+}
+
+/// Gives up the turn once the engine has released the file's `current` operation, whose await has
+/// failed, or ends here if it is still `awaited`. A raised exception stays raised.
+void end_operation(FileObject* file, PyObject* awaited) noexcept {
+    const ModuleState* state = file->state;
+    if (state->name_end_turn == nullptr) { // the collector has cleared the module
+        file->turn_taken = false;
+        return;
+    }
+    Ref exception = take_exception();
+    if (awaited != nullptr) {
+        call_method(awaited, state->name_close);
+    }
+    call_method(as_object(file), state->name_end_turn);
+    if (exception) {
+        raise_exception(std::move(exception));
+    }
+}
+
+} // namespace
+
+bool is_slice_over(FileObject* file) noexcept {
     FileEngineObject* engine = file->binary->engine;
-    if (may_continue(file) || engine == nullptr || engine->io == nullptr || engine->closing) {
+    if (engine == nullptr || engine->io == nullptr || engine->closing) {
         return false;
     }
     file->unchecked_calls = 0;
     return should_yield(engine, cost_of_calls);
 }
-
-} // namespace
 
 void give_up_turn(FileObject* file) noexcept {
     if (file->waiting == nullptr || file->waiting == Py_None) {
@@ -51,9 +76,7 @@ void give_up_turn(FileObject* file) noexcept {
         return;
     }
     Ref exception = take_exception();
-    if (!Ref(PyObject_CallMethodNoArgs(as_object(file), file->state->name_give_up_turn))) {
-        PyErr_WriteUnraisable(as_object(file));
-    }
+    call_method(as_object(file), file->state->name_give_up_turn);
     if (exception) {
         raise_exception(std::move(exception));
     }
@@ -68,7 +91,8 @@ bool FileStepObject::begin_delegate(Phase next, PyObject* coroutine) noexcept {
     return true;
 }
 
-/// The attempt, with the turn taken; begins the coroutine method if it is not successful.
+/// The attempt, with the turn taken. If it is not successful, begins to wait for what it lacks, or
+/// the coroutine method.
 PySendResult FileStepObject::attempt(PyObject** result) noexcept {
     switch (method->attempt(file, given, result)) {
     case AtOnce::done:
@@ -78,6 +102,20 @@ PySendResult FileStepObject::attempt(PyObject** result) noexcept {
     case AtOnce::slow:
         break;
     }
+    if (method->wait != nullptr && waits < method->most_waits) {
+        ++waits;
+        wait = method->wait(file, given);
+        if (wait.awaitable != nullptr) {
+            if (wait.in_turn) {
+                Py_XSETREF(file->binary->current, Py_NewRef(wait.awaitable));
+            }
+            begin_delegate(wait.in_turn ? Phase::operating : Phase::waiting, wait.awaitable);
+            return PYGEN_NEXT;
+        }
+        if (PyErr_Occurred() != nullptr) {
+            return PYGEN_ERROR;
+        }
+    }
     if (!method->takes_turn) {
         give_up_turn(file);
         phase = Phase::begun;
@@ -86,7 +124,25 @@ PySendResult FileStepObject::attempt(PyObject** result) noexcept {
                                                                                : PYGEN_ERROR;
 }
 
+/// The delegate has returned what the call has waited for.
+PySendResult FileStepObject::take_answer(PyObject* answer, PyObject** result) noexcept {
+    if (phase == Phase::operating) {
+        Py_CLEAR(file->binary->current);
+    }
+    phase = Phase::has_turn;
+    switch (wait.take(file, given, answer, wait.asked, result)) {
+    case AtOnce::done:
+        return PYGEN_RETURN;
+    case AtOnce::failed:
+        return PYGEN_ERROR;
+    case AtOnce::slow:
+        break;
+    }
+    return attempt(result);
+}
+
 PySendResult FileStepObject::advance(bool /*first*/, PyObject* value, PyObject** result) noexcept {
+    Ref answer; // owns `value` once the delegate has returned it
     for (;;) {
         if (delegate != nullptr) {
             const PySendResult sent = PyIter_Send(delegate, value, result);
@@ -101,18 +157,18 @@ PySendResult FileStepObject::advance(bool /*first*/, PyObject* value, PyObject**
             if (sent == PYGEN_ERROR) {
                 return PYGEN_ERROR;
             }
-            Py_CLEAR(*result);
-            value = Py_None;
+            answer = Ref(std::exchange(*result, nullptr));
+            value = answer.get();
         }
         PySendResult step = PYGEN_NEXT;
         switch (phase) {
         case Phase::begun:
             if (method->uses_turn && file->turn_taken) {
-                const bool waits =
+                const bool waits_for_turn =
                     method->takes_turn
                         ? begin_delegate(Phase::queued, wait_for_turn(file))
                         : begin_delegate(Phase::delegated, call_slowly(file, *method, given));
-                if (!waits) {
+                if (!waits_for_turn) {
                     return PYGEN_ERROR;
                 }
                 break;
@@ -122,7 +178,7 @@ PySendResult FileStepObject::advance(bool /*first*/, PyObject* value, PyObject**
         case Phase::queued:
             phase = Phase::has_turn;
             // Not before a method that takes no turn: close() must have begun when it is cancelled.
-            if (method->takes_turn && should_yield_now(file)) {
+            if (method->takes_turn && (std::exchange(yields_first, false) || must_yield(file))) {
                 if (!begin_delegate(Phase::yielding, yield_to_others(file))) {
                     return PYGEN_ERROR;
                 }
@@ -133,27 +189,36 @@ PySendResult FileStepObject::advance(bool /*first*/, PyObject* value, PyObject**
         case Phase::yielding:
             phase = Phase::has_turn;
             step = attempt(result);
-            if (step != PYGEN_NEXT) {
-                return step;
-            }
+            break;
+        case Phase::waiting:
+        case Phase::operating:
+            step = take_answer(value, result);
             break;
         case Phase::delegated:
             PyErr_SetString(PyExc_RuntimeError, "the call has ended");
             return PYGEN_ERROR;
         }
+        if (step != PYGEN_NEXT) {
+            return step;
+        }
+        value = Py_None; // the delegate begins
     }
 }
 
-/// Gives up the turn if it has it. A delegate that is dropped here ends its own wait.
+/// Gives up the turn if it has it. Another delegate than the file's operation ends its own wait
+/// when it is dropped.
 void FileStepObject::release() noexcept {
     if (file == nullptr) {
         return;
     }
-    const bool has_turn =
-        method->uses_turn && (phase == Phase::has_turn || phase == Phase::yielding);
-    phase = Phase::begun;
-    Py_CLEAR(delegate);
-    if (has_turn) {
+    const Phase before = std::exchange(phase, Phase::begun);
+    Ref awaited(std::exchange(delegate, nullptr));
+    if (before == Phase::operating) {
+        end_operation(file, awaited.get());
+    }
+    awaited = Ref();
+    if (method->uses_turn &&
+        (before == Phase::has_turn || before == Phase::yielding || before == Phase::waiting)) {
         give_up_turn(file);
     }
     Py_CLEAR(given.first);
@@ -188,8 +253,11 @@ PyObject* FileStepObject::throw_into(PyObject* self, PyObject* const* arguments,
     }
     Py_CLEAR(call->delegate);
     if (call->phase != Phase::delegated && PyErr_ExceptionMatches(PyExc_StopIteration) != 0) {
-        PyErr_Clear(); // the delegate had ended before
-        return send(self, Py_None);
+        const Ref ended = take_exception(); // the delegate has returned
+        const Ref answer(PyObject_GetAttrString(ended.get(), "value"));
+        if (answer) {
+            return send(self, answer.get());
+        }
     }
     if (call->phase == Phase::delegated) {
         call->phase = Phase::begun;
@@ -209,7 +277,8 @@ PyObject* FileStepObject::close(PyObject* self, PyObject* /*unused*/) noexcept {
     return closed;
 }
 
-PyObject* make_file_step(FileObject* file, const FileMethod& method, CallArguments given) noexcept {
+PyObject* make_file_step(FileObject* file, const FileMethod& method, CallArguments given,
+                         bool yields_first) noexcept {
     ModuleState* state = file->state;
     FileStepObject* call = FileStepObject::allocate(state, state->file_step_type);
     if (call == nullptr) {
@@ -222,6 +291,8 @@ PyObject* make_file_step(FileObject* file, const FileMethod& method, CallArgumen
     call->delegate = nullptr;
     call->stage = AwaitStage::created;
     call->phase = Phase::begun;
+    call->waits = 0;
+    call->yields_first = yields_first;
     PyObject_GC_Track(as_object(call));
     return as_object(call);
 }
@@ -287,7 +358,7 @@ Py_ssize_t size_argument(PyObject* argument) noexcept {
         PyErr_Clear();
         return -2;
     }
-    return size < 0 ? -1 : size;
+    return size < -1 ? -2 : size;
 }
 
 bool add_file_step_type(PyObject* module, ModuleState* state) {

@@ -8,7 +8,7 @@ namespace penstock::python {
 /// The outcome of an attempt to do a method's work at once.
 enum class AtOnce : unsigned char {
     done,   ///< the result is there
-    slow,   ///< nothing was changed: the method's coroutine must do it
+    slow,   ///< nothing was changed: the method must wait
     failed, ///< with an exception set
 };
 
@@ -16,6 +16,23 @@ enum class AtOnce : unsigned char {
 struct CallArguments {
     PyObject* first = nullptr;
     PyObject* second = nullptr;
+};
+
+/// What a call waits for where its attempt was slow.
+struct FileWait {
+    /// Owned. Null: the coroutine method must do it, unless an exception is set.
+    PyObject* awaitable = nullptr;
+
+    /// Takes what was awaited, of which `asked` was asked for. `AtOnce::slow`: the call is
+    /// attempted again.
+    AtOnce (*take)(FileObject* file, CallArguments given, PyObject* answer, long long asked,
+                   PyObject** result) = nullptr;
+
+    long long asked = 0;
+
+    /// True: it is an operation that uses the file's position or buffer. The turn does not end
+    /// before the engine has released it, see `end_operation`.
+    bool in_turn = false;
 };
 
 /// A method of a file that may complete at once.
@@ -38,6 +55,13 @@ struct FileMethod {
 
     /// False: the turn is neither needed nor taken; any number of such calls may be in flight.
     bool uses_turn = true;
+
+    /// Begins to wait for what the attempt lacks, where one operation brings it. Null: it is left
+    /// to the coroutine method.
+    FileWait (*wait)(FileObject* file, CallArguments given) = nullptr;
+
+    /// How often a call waits so before it is left to the coroutine method.
+    unsigned char most_waits = 1;
 };
 
 /// The call of a file's method: a coroutine, which begins when it is awaited.
@@ -54,6 +78,8 @@ struct FileStepObject : NativeAwaitable<FileStepObject> {
         queued,    ///< waits for the turn, in the delegate
         has_turn,  ///< which this object must give up
         yielding,  ///< to other tasks, in the delegate; has the turn
+        waiting,   ///< for the delegate's answer; has the turn
+        operating, ///< the same; the delegate is the file's `current` operation
         delegated, ///< to the coroutine method, which has the turn
     };
 
@@ -61,9 +87,12 @@ struct FileStepObject : NativeAwaitable<FileStepObject> {
     FileObject* file; ///< owned, as all that follow; null at the end
     const FileMethod* method;
     CallArguments given; ///< the references in it
-    PyObject* delegate;  ///< the coroutine that is awaited instead, or null
+    PyObject* delegate;  ///< what is awaited instead, or null
+    FileWait wait;       ///< of the phases `waiting` and `operating`; its awaitable is `delegate`
     AwaitStage stage;
     Phase phase;
+    unsigned char waits; ///< how often it has waited
+    bool yields_first;   ///< the clock was asked before: other tasks must run
 
     using NativeAwaitable::of;
 
@@ -81,12 +110,13 @@ struct FileStepObject : NativeAwaitable<FileStepObject> {
 
 private:
     PySendResult attempt(PyObject** result) noexcept;
+    PySendResult take_answer(PyObject* answer, PyObject** result) noexcept;
     bool begin_delegate(Phase next, PyObject* coroutine) noexcept;
 };
 
-/// A call of `method`; null with an exception set.
-PyObject* make_file_step(FileObject* file, const FileMethod& method,
-                         CallArguments given = {}) noexcept;
+/// A call of `method`; null with an exception set. `yields_first`: other tasks run before it.
+PyObject* make_file_step(FileObject* file, const FileMethod& method, CallArguments given = {},
+                         bool yields_first = false) noexcept;
 
 /// A call of `method` with one optional argument, which may be passed by the name `keyword`.
 PyObject* call_file_method(FileObject* file, const FileMethod& method, const char* keyword,
@@ -99,8 +129,8 @@ bool take_arguments(const char* method, const char* const (&names)[2], Py_ssize_
                     PyObject* const* arguments, Py_ssize_t count, PyObject* keywords,
                     CallArguments& given) noexcept;
 
-/// The size that a method was given: -1 for none, None and negative numbers, -2 for what only
-/// Python code can convert or refuse.
+/// The size that a method was given: -1 for none, None and -1; -2 for what only Python code can
+/// convert or refuse.
 Py_ssize_t size_argument(PyObject* argument) noexcept;
 
 /// Whether a call that needs no device may go on without asking for the time, which is asked after
@@ -111,6 +141,14 @@ inline bool may_continue(FileObject* file) noexcept {
     }
     ++file->unchecked_calls;
     return true;
+}
+
+/// Whether the task's time slice is over.
+bool is_slice_over(FileObject* file) noexcept;
+
+/// Whether other tasks must run before a call that needs no device.
+inline bool must_yield(FileObject* file) noexcept {
+    return !may_continue(file) && is_slice_over(file);
 }
 
 /// Whether the file's engine can be used without a detour: on Penstock's loop, asyncio's and

@@ -3,6 +3,7 @@
 #include "file_objects/positioned_transfers.hpp"
 
 #include "file_objects/binary_buffer.hpp"
+#include "file_objects/file_waits.hpp"
 #include "files/file_batches.hpp"
 
 namespace penstock::python {
@@ -16,16 +17,6 @@ constexpr long long most_at_once = 1 << 20;
 Py_ssize_t size_to_read(PyObject* size) noexcept {
     const Py_ssize_t value = size == Py_None ? -1 : size_argument(size);
     return value <= most_at_once ? value : -1;
-}
-
-/// The offset, which is the second argument; -1 for what only Python code can convert or refuse.
-long long offset_argument(PyObject* offset) noexcept {
-    if (!PyLong_CheckExact(offset)) {
-        return -1;
-    }
-    int overflow = 0;
-    const long long place = PyLong_AsLongLongAndOverflow(offset, &overflow);
-    return overflow == 0 && place >= 0 ? place : -1;
 }
 
 AtOnce attempt_pread(FileObject* self, CallArguments given, PyObject** result) {
@@ -75,7 +66,7 @@ AtOnce attempt_pwrite(FileObject* self, CallArguments given, PyObject** result) 
     if (!write_at(file, given.first, place)) {
         return AtOnce::slow;
     }
-    Py_XSETREF(file->ahead, Py_NewRef(self->state->empty_bytes));
+    drop_read_ahead(file);
     return at_once_of(PyLong_FromSsize_t(PyBytes_GET_SIZE(given.first)), result);
 }
 
@@ -94,6 +85,7 @@ const FileMethod pread_method = {
     .slow = &ModuleState::name_pread_slowly,
     .arguments = 2,
     .uses_turn = false,
+    .wait = &wait_for_pread,
 };
 
 const FileMethod pread_many_method = {
@@ -108,12 +100,24 @@ const FileMethod pread_many_method = {
 PyObject* call_with_two(PyObject* self, const FileMethod& method, const char* const (&names)[2],
                         PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) noexcept {
     CallArguments given;
-    return take_arguments(method.name, names, 2, arguments, count, keywords, given)
-               ? make_file_step(file_of(self), method, given)
-               : nullptr;
+    if (count == 2 && keywords == nullptr) {
+        given = {arguments[0], arguments[1]};
+    } else if (!take_arguments(method.name, names, 2, arguments, count, keywords, given)) {
+        return nullptr;
+    }
+    return make_file_step(file_of(self), method, given);
 }
 
 } // namespace
+
+long long offset_argument(PyObject* offset) noexcept {
+    if (!PyLong_CheckExact(offset)) {
+        return -1;
+    }
+    int overflow = 0;
+    const long long place = PyLong_AsLongLongAndOverflow(offset, &overflow);
+    return overflow == 0 && place >= 0 ? place : -1;
+}
 
 PyObject* call_pread(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                      PyObject* keywords) {

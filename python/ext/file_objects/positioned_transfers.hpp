@@ -13,6 +13,9 @@ PyObject* call_pread_many(PyObject* self, PyObject* const* arguments, Py_ssize_t
 PyObject* call_pwrite(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                       PyObject* keywords);
 
+/// The offset that a method was given; -1 for what only Python code can convert or refuse.
+long long offset_argument(PyObject* offset) noexcept;
+
 inline constexpr const char* pwrite_doc =
     "pwrite($self, data, offset)\n--\n\n"
     "Write all of ``data`` at ``offset``, without position and buffer; returns its size.\n\n"

@@ -4,6 +4,7 @@
 #include "file_objects/binary_buffer.hpp"
 #include "file_objects/file_classes.hpp"
 #include "file_objects/file_types.hpp"
+#include "file_objects/file_waits.hpp"
 #include "file_objects/text_lines.hpp"
 #include "file_objects/text_piece.hpp"
 #include "file_objects/text_positions.hpp"
@@ -90,12 +91,7 @@ AtOnce attempt_readline(FileObject* self, CallArguments given, PyObject** result
 
 AtOnce attempt_next(FileObject* self, CallArguments /*unused*/, PyObject** result) {
     const AtOnce outcome = read_line(text_of(self), result);
-    if (outcome == AtOnce::done && PyUnicode_GET_LENGTH(*result) == 0) {
-        Py_CLEAR(*result);
-        PyErr_SetNone(PyExc_StopAsyncIteration);
-        return AtOnce::failed;
-    }
-    return outcome;
+    return outcome == AtOnce::done ? end_iteration_at_nothing(result) : outcome;
 }
 
 /// Larger texts are decoded in slices, so that other tasks may run.
@@ -210,12 +206,18 @@ DirectEncoding direct_encoding_of(PyObject* name) noexcept {
     return DirectEncoding::none;
 }
 
+/// Whether a text can be written without a coroutine, by its type and the state of the file.
+bool writes_directly(const TextFileObject* file, PyObject* text) noexcept {
+    const BinaryFileObject* binary = file->base.binary;
+    return PyUnicode_CheckExact(text) && file->line_buffering == 0 && !has_decoder(file) &&
+           binary->fd >= 0 && binary->writable != 0 &&
+           PyUnicode_GET_LENGTH(text) < binary->buffer_size;
+}
+
 AtOnce attempt_write(FileObject* self, CallArguments given, PyObject** result) {
     TextFileObject* file = text_of(self);
     BinaryFileObject* binary = self->binary;
-    if (!PyUnicode_CheckExact(given.first) || file->line_buffering != 0 || has_decoder(file) ||
-        binary->base.turn_taken || binary->fd < 0 || binary->writable == 0 ||
-        PyUnicode_GET_LENGTH(given.first) >= binary->buffer_size) {
+    if (!writes_directly(file, given.first) || binary->base.turn_taken) {
         return AtOnce::slow;
     }
     const Ref bytes = encode_directly(file, given.first);
@@ -231,6 +233,37 @@ AtOnce attempt_write(FileObject* self, CallArguments given, PyObject** result) {
     return at_once_of(PyLong_FromSsize_t(PyUnicode_GET_LENGTH(given.first)), result);
 }
 
+// ---- what calls wait for
+// --------------------------------------------------------------------------
+
+/// The next bytes, which the binary file has then read ahead.
+FileWait wait_for_bytes(const TextFileObject* file) noexcept {
+    BinaryFileObject* binary = file->base.binary;
+    if (!has_decoder(file) || !is_readable(binary) || !can_wait(binary) ||
+        !buffered(binary).empty()) {
+        return {};
+    }
+    return {.awaitable = make_peek(binary), .take = &attempt_again};
+}
+
+FileWait wait_for_text(FileObject* self, CallArguments given) {
+    return size_argument(given.first) >= 0 ? wait_for_bytes(text_of(self)) : FileWait{};
+}
+
+FileWait wait_for_text_line(FileObject* self, CallArguments given) {
+    return size_argument(given.first) == -1 ? wait_for_bytes(text_of(self)) : FileWait{};
+}
+
+/// Room in the buffer of the binary file.
+FileWait wait_for_room(FileObject* self, CallArguments given) {
+    BinaryFileObject* binary = self->binary;
+    if (!writes_directly(text_of(self), given.first) || binary->unwritten_size == 0 ||
+        !can_wait(binary)) {
+        return {};
+    }
+    return {.awaitable = make_flush(binary), .take = &attempt_again};
+}
+
 // ---- methods
 // --------------------------------------------------------------------------------------
 
@@ -239,6 +272,7 @@ const FileMethod read_method = {
     .qualified_name = "TextFile.read",
     .attempt = &attempt_read,
     .slow = &ModuleState::name_read_in_turn,
+    .wait = &wait_for_text,
 };
 
 const FileMethod readline_method = {
@@ -246,6 +280,7 @@ const FileMethod readline_method = {
     .qualified_name = "TextFile.readline",
     .attempt = &attempt_readline,
     .slow = &ModuleState::name_readline_in_turn,
+    .wait = &wait_for_text_line,
 };
 
 const FileMethod next_method = {
@@ -254,6 +289,7 @@ const FileMethod next_method = {
     .attempt = &attempt_next,
     .slow = &ModuleState::name_next_line_in_turn,
     .arguments = 0,
+    .wait = &wait_for_text_line,
 };
 
 const FileMethod write_method = {
@@ -261,6 +297,7 @@ const FileMethod write_method = {
     .qualified_name = "TextFile.write",
     .attempt = &attempt_write,
     .slow = &ModuleState::name_write_in_turn,
+    .wait = &wait_for_room,
 };
 
 template <const FileMethod& method>
@@ -276,12 +313,16 @@ PyObject* call_write(PyObject* self, PyObject* text) {
 /// A buffered line needs no coroutine, and not the turn, if nobody has it.
 PyObject* next_line(PyObject* self) {
     TextFileObject* file = self_of(self);
-    if (!file->base.turn_taken && file->base.binary->fd >= 0 && may_continue(&file->base)) {
+    bool yields = false;
+    if (!file->base.turn_taken && file->base.binary->fd >= 0) {
         if (const Py_ssize_t end = line_end_after(file->piece->text, file->at, line_end_of(file))) {
-            return make_ready_value(file->base.state, take_text(file, end));
+            yields = must_yield(&file->base);
+            if (!yields) {
+                return make_ready_value(file->base.state, take_text(file, end));
+            }
         }
     }
-    return make_file_step(&file->base, next_method);
+    return make_file_step(&file->base, next_method, {}, yields);
 }
 
 // ---- the object

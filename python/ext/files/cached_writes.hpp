@@ -16,4 +16,8 @@ struct CachedWrite {
 CachedWrite write_to_cache(FileEngineObject* engine, int fd, const char* data, std::int64_t size,
                            std::int64_t offset) noexcept;
 
+/// Makes such a file longer, or by at most 64 KiB shorter, on the loop's thread. False, without an
+/// exception, if it could wait for a device or a server, or has failed: the engine must do it then.
+bool truncate_at_once(FileEngineObject* engine, int fd, std::int64_t length) noexcept;
+
 } // namespace penstock::python

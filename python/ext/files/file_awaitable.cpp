@@ -50,6 +50,16 @@ bool begin(FileOperationObject* operation) noexcept {
     return true;
 }
 
+/// `begin`, and the closes that have waited for it.
+bool begin_after_yield(FileOperationObject* operation) noexcept {
+    const bool held = stop_holding(operation);
+    const bool begun = begin(operation);
+    if (held) {
+        start_deferred_closes_in_task(operation->engine);
+    }
+    return begun;
+}
+
 /// On trio: makes the coroutine that waits instead of the operation.
 bool delegate_to(FileOperationObject* operation, PyObject* maker, bool itself) noexcept {
     operation->delegate =
@@ -127,11 +137,13 @@ PySendResult FileOperationObject::advance(bool /*first*/, PyObject* value,
                     return PYGEN_ERROR;
                 }
                 progress = Progress::yielded;
+                hold_descriptor(this);
                 break;
             }
             if (call == &yield_call || (call->attempt != nullptr && should_yield(engine))) {
                 yield_now(engine);
                 progress = Progress::yielded;
+                hold_descriptor(this);
                 *result = Py_NewRef(Py_None);
                 return PYGEN_NEXT;
             }
@@ -144,7 +156,7 @@ PySendResult FileOperationObject::advance(bool /*first*/, PyObject* value,
                 begin_time_slice(engine);
                 progress = Progress::not_begun; // so that a failure is not counted twice
             }
-            if (!begin(this)) {
+            if (!begin_after_yield(this)) {
                 return PYGEN_ERROR;
             }
             break;

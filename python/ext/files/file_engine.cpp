@@ -49,6 +49,7 @@ FileEngineObject* make_engine(ModuleState* state, bool on_penstock) noexcept {
     engine->later = nullptr;
     engine->raised = nullptr;
     new (&engine->in_flight) FileOperations;
+    new (&engine->yielded) FileOperations;
     engine->spare = nullptr;
     engine->dirty_pages = nullptr;
     engine->in_flight_count = 0;
@@ -61,6 +62,7 @@ FileEngineObject* make_engine(ModuleState* state, bool on_penstock) noexcept {
     engine->paused = 0;
     engine->gathering = 0;
     engine->closing = false;
+    engine->steps_later = false;
     PyObject_GC_Track(as_object(engine));
     try {
         engine->dirty_pages = new DirtyPageBudget;
@@ -238,6 +240,7 @@ void drain(FileEngineObject* engine) noexcept {
             engine->io->cancel(operation->request);
         }
     }
+    start_deferred_closes(engine); // what has yielded does not begin any more
     while (engine->in_flight_count > 0) {
         Py_BEGIN_ALLOW_THREADS engine->io->wait();
         Py_END_ALLOW_THREADS engine->io->process();

@@ -43,6 +43,7 @@ struct FileEngineObject {
     PyObject* wait;       ///< owned; on trio: makes a coroutine that waits for an operation
     PyObject* raised;     ///< owned; the exception that `process` will raise
     FileOperations in_flight; ///< owns a reference to each
+    FileOperations yielded;   ///< those that have yielded before they begin; see `hold_descriptor`
     FileOperationObject* spare;
     DirtyPageBudget* dirty_pages;
     std::string* reason; ///< why this engine was chosen
@@ -56,6 +57,7 @@ struct FileEngineObject {
     std::int64_t paused;         ///< tasks that have yielded and not yet resumed
     unsigned gathering;          ///< callers that will submit all that they start, at their end
     bool closing;
+    bool steps_later; ///< completions are delivered while a task runs
 
     static constexpr unsigned max_spare = 64;
     static constexpr std::int64_t bytes_between_clock_reads = std::int64_t{64} << 10;

@@ -97,15 +97,6 @@ private:
     bool failed_ = false;
 };
 
-/// Drops an operation whose arguments were invalid, without a warning that it was never awaited.
-PyObject* refuse(FileOperationObject* operation) noexcept {
-    operation->stage = AwaitStage::finished;
-    Ref exception = take_exception();
-    Py_DECREF(operation);
-    raise_exception(std::move(exception));
-    return nullptr;
-}
-
 // ---- operations
 // -----------------------------------------------------------------------------------
 
@@ -168,9 +159,9 @@ PyObject* engine_read(PyObject* self, PyObject* const* values, Py_ssize_t count)
     operation->alignment = alignment;
     if (size < 0) {
         PyErr_Format(PyExc_ValueError, "cannot read %lld bytes", static_cast<long long>(size));
-        return refuse(operation);
+        return refuse_operation(operation);
     }
-    return allocate_bytes(operation) ? as_object(operation) : refuse(operation);
+    return allocate_bytes(operation) ? as_object(operation) : refuse_operation(operation);
 }
 
 PyObject* engine_read_into(PyObject* self, PyObject* const* values, Py_ssize_t count) {
@@ -188,7 +179,8 @@ PyObject* engine_read_into(PyObject* self, PyObject* const* values, Py_ssize_t c
     operation->fd = fd;
     operation->offset = offset;
     operation->alignment = alignment;
-    return export_buffer(operation, arguments[1], true) ? as_object(operation) : refuse(operation);
+    return export_buffer(operation, arguments[1], true) ? as_object(operation)
+                                                        : refuse_operation(operation);
 }
 
 PyObject* engine_write(PyObject* self, PyObject* const* values, Py_ssize_t count) {
@@ -208,7 +200,8 @@ PyObject* engine_write(PyObject* self, PyObject* const* values, Py_ssize_t count
     operation->offset = offset;
     operation->alignment = alignment;
     operation->may_block_briefly = cached;
-    return export_buffer(operation, arguments[1], false) ? as_object(operation) : refuse(operation);
+    return export_buffer(operation, arguments[1], false) ? as_object(operation)
+                                                         : refuse_operation(operation);
 }
 
 template <const FileCall& call>

@@ -45,6 +45,9 @@ void FileOperationObject::release() noexcept {
         --engine->paused;
     }
     progress = Progress::ended;
+    if (stop_holding(this)) {
+        start_deferred_closes_in_task(engine);
+    }
     python::release(task);
     Py_CLEAR(delegate);
     if (in_flight) {
@@ -158,8 +161,17 @@ FileOperationObject* make_file_operation(FileEngineObject* engine, const FileCal
     operation->may_block_briefly = false;
     operation->may_block_indefinitely = false;
     operation->close_deferred = false;
+    operation->holds_descriptor = false;
     PyObject_GC_Track(as_object(operation));
     return operation;
+}
+
+PyObject* refuse_operation(FileOperationObject* operation) noexcept {
+    operation->stage = AwaitStage::finished;
+    Ref exception = take_exception();
+    Py_DECREF(operation);
+    raise_exception(std::move(exception));
+    return nullptr;
 }
 
 void raise_file_error(const FileOperationObject* operation) noexcept {

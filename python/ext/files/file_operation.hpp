@@ -119,6 +119,7 @@ struct FileOperationObject : NativeAwaitable<FileOperationObject> {
     bool may_block_briefly;
     bool may_block_indefinitely; ///< opens a file that is not a regular one
     bool close_deferred;         ///< a close that is not yet submitted: others use its descriptor
+    bool holds_descriptor;       ///< it is in the engine's list of those that have yielded
 
     static FileOperationObject* of(io::FileOperation& request) noexcept {
         return static_cast<FileRequest&>(request).owner;
@@ -154,6 +155,10 @@ struct FileOperationObject : NativeAwaitable<FileOperationObject> {
 
 /// A new operation that has not begun; null with an exception set.
 FileOperationObject* make_file_operation(FileEngineObject* engine, const FileCall& call) noexcept;
+
+/// Drops an operation that was not made whole, without a warning that it was never awaited. Returns
+/// null; the exception stays raised.
+PyObject* refuse_operation(FileOperationObject* operation) noexcept;
 
 /// Raises the operation's errno as OSError with the names of its files.
 void raise_file_error(const FileOperationObject* operation) noexcept;

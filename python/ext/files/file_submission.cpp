@@ -88,7 +88,7 @@ void wake(FileOperationObject* operation) noexcept {
         release(operation->task);
         return;
     }
-    if (engine->closing && engine->loop != nullptr) {
+    if ((engine->closing || engine->steps_later) && engine->loop != nullptr) {
         // A task may be running, and a task must not be stepped from another.
         if (!step_later(engine->state, operation->task, self, engine->loop)) {
             PyErr_WriteUnraisable(self);
@@ -107,6 +107,17 @@ void wake(FileOperationObject* operation) noexcept {
     }
 }
 
+/// Whether one of the operations, other than a close, uses a descriptor.
+bool uses(const FileOperations& operations, int fd) noexcept {
+    for (const auto* other = operations.front(); other != nullptr;
+         other = FileOperations::after(*other)) {
+        if ((other->fd == fd || other->other_fd == fd) && !other->call->ends_descriptor) {
+            return true;
+        }
+    }
+    return false;
+}
+
 FileOperationObject* find_startable_close(const FileEngineObject* engine) noexcept {
     FileOperationObject* operation =
         engine->deferred_close_count > 0 ? engine->in_flight.front() : nullptr;
@@ -115,18 +126,6 @@ FileOperationObject* find_startable_close(const FileEngineObject* engine) noexce
         operation = FileOperations::after(*operation);
     }
     return operation;
-}
-
-/// Submits the deferred closes whose descriptors are no longer in use. Searches again for each:
-/// starting a request may run Python code, which may change the list.
-void start_deferred_closes(FileEngineObject* engine) noexcept {
-    while (FileOperationObject* operation = find_startable_close(engine)) {
-        operation->close_deferred = false;
-        --engine->deferred_close_count;
-        if (!start_request(operation)) {
-            on_complete(operation->request, -operation->error);
-        }
-    }
 }
 
 } // namespace
@@ -186,14 +185,47 @@ bool may_never_end(const FileOperationObject* operation) noexcept {
     return call->may_never_end && (call != &write_call || is_stream(operation->fd));
 }
 
-bool is_in_use(const FileEngineObject* engine, int fd) noexcept {
-    for (const auto* other = engine->in_flight.front(); other != nullptr;
-         other = FileOperations::after(*other)) {
-        if ((other->fd == fd || other->other_fd == fd) && !other->call->ends_descriptor) {
-            return true;
+void hold_descriptor(FileOperationObject* operation) noexcept {
+    if (operation->fd >= 0 && !operation->call->ends_descriptor) {
+        operation->engine->yielded.push_front(*operation);
+        operation->holds_descriptor = true;
+    }
+}
+
+bool stop_holding(FileOperationObject* operation) noexcept {
+    const bool held = std::exchange(operation->holds_descriptor, false);
+    if (held) {
+        operation->engine->yielded.remove(*operation);
+    }
+    return held;
+}
+
+void start_deferred_closes_in_task(FileEngineObject* engine) noexcept {
+    if (engine->deferred_close_count == 0 || engine->io == nullptr) {
+        return;
+    }
+    Ref exception = take_exception();
+    const bool before = std::exchange(engine->steps_later, true);
+    start_deferred_closes(engine);
+    engine->steps_later = before;
+    if (exception) {
+        raise_exception(std::move(exception));
+    }
+}
+
+/// Searches again for each: starting a request may run Python code, which may change the list.
+void start_deferred_closes(FileEngineObject* engine) noexcept {
+    while (FileOperationObject* operation = find_startable_close(engine)) {
+        operation->close_deferred = false;
+        --engine->deferred_close_count;
+        if (!start_request(operation)) {
+            on_complete(operation->request, -operation->error);
         }
     }
-    return false;
+}
+
+bool is_in_use(const FileEngineObject* engine, int fd) noexcept {
+    return uses(engine->in_flight, fd) || (!engine->closing && uses(engine->yielded, fd));
 }
 
 bool close_in_background(FileEngineObject* engine, int fd) noexcept {

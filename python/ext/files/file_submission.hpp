@@ -23,8 +23,22 @@ void request_cancel(FileOperationObject* operation) noexcept;
 /// file always ends, and must not be lost.
 bool may_never_end(const FileOperationObject* operation) noexcept;
 
-/// Whether an operation in flight, other than a close, uses a descriptor. Call it with the GIL,
-/// from any thread.
+/// Keeps the descriptor of an operation from being closed while its task has yielded to others. It
+/// would use another file of the same number afterwards.
+void hold_descriptor(FileOperationObject* operation) noexcept;
+
+/// Ends that; whether it was so. A close that has waited for it may begin then.
+bool stop_holding(FileOperationObject* operation) noexcept;
+
+/// Submits the deferred closes whose descriptors are no longer in use.
+void start_deferred_closes(FileEngineObject* engine) noexcept;
+
+/// The same while a task runs, from which no other one must be stepped. A raised exception stays
+/// raised.
+void start_deferred_closes_in_task(FileEngineObject* engine) noexcept;
+
+/// Whether an operation in flight, or one that has yielded, other than a close, uses a descriptor.
+/// Call it with the GIL, from any thread.
 bool is_in_use(const FileEngineObject* engine, int fd) noexcept;
 
 /// Closes a descriptor without an awaitable: at once if nothing uses it, otherwise when the last

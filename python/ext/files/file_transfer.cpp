@@ -6,6 +6,7 @@
 #include "files/file_memory.hpp"
 #include "files/file_submission.hpp"
 #include "shared/cached_copy.hpp"
+#include "shared/cached_opening.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -163,6 +164,24 @@ CachedWrite write_to_cache(FileEngineObject* engine, int fd, const char* data, s
     // New pages may cost ten times as much as reused ones.
     engine->slice_credit -= std::max(size, bytes_per_nanosecond * (ended - began));
     return written;
+}
+
+bool truncate_at_once(FileEngineObject* engine, int fd, std::int64_t length) noexcept {
+    struct statx status = {};
+    if (!read_local_status(fd, status) ||
+        static_cast<std::int64_t>(status.stx_size) - length > max_cached_write ||
+        !engine->dirty_pages->take(cost_of_call)) {
+        return false;
+    }
+    const io::MonotonicTime began = io::monotonic_now();
+    int failed = ::ftruncate(fd, static_cast<off_t>(length));
+    while (failed != 0 && errno == EINTR) {
+        failed = ::ftruncate(fd, static_cast<off_t>(length));
+    }
+    const io::MonotonicTime ended = io::monotonic_now();
+    engine->dirty_pages->note_write(began, ended);
+    engine->slice_credit -= std::max(cost_of_call, bytes_per_nanosecond * (ended - began));
+    return failed == 0;
 }
 
 const FileCall read_call = {

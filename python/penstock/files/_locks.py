@@ -23,6 +23,7 @@ __all__ = ["FileLock", "lock"]
 
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock, fcntl(2)
 _OTHERS_HOLD_IT = frozenset({errno.EAGAIN, errno.EACCES})
+_NOT_FOR_WRITING = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ETXTBSY})
 
 
 def lock(
@@ -152,8 +153,8 @@ class FileLock:
         async with AsyncExitStack() as stack:
             try:
                 fd = await backend.open(self._path, flags, self._mode)
-            except PermissionError:
-                if not self._shared:
+            except OSError as error:
+                if not self._shared or error.errno not in _NOT_FOR_WRITING:
                     raise
                 fd = await backend.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
             stack.callback(backend.abandon, fd)

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
+from penstock._public_names import claim_wrappers as _claim_wrappers
 from penstock.files import _metadata, _paths
 from penstock.files import ospath as path
 from penstock.files._backend import current_backend
@@ -88,3 +89,5 @@ stat: Final = _by_engine(_stat, os.stat)
 statvfs: Final = wrap(os.statvfs)
 symlink: Final = wrap(os.symlink)
 unlink: Final = _by_engine(_paths.unlink, os.unlink)
+
+_claim_wrappers(globals())

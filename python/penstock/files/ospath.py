@@ -9,6 +9,7 @@ from functools import wraps
 from os import path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from penstock._public_names import claim_wrappers as _claim_wrappers
 from penstock.files import _paths
 from penstock.files._answered import answered_from_cache
 from penstock.files._on_worker import on_worker
@@ -91,3 +92,5 @@ islink: Final = _question("islink", stat.S_IFLNK, follow_symlinks=False)
 ismount: Final = on_worker(path.ismount)
 samefile: Final = on_worker(path.samefile)
 sameopenfile: Final = on_worker(path.sameopenfile)
+
+_claim_wrappers(globals())

@@ -110,8 +110,20 @@ class _NamedFile:
     def __getattr__(self, attribute: str) -> Any:
         return getattr(self._file, attribute)
 
+    def __del__(self) -> None:
+        """Remove a file that was not closed, as :mod:`tempfile` does."""
+        if self.delete:
+            with contextlib.suppress(OSError):
+                os.unlink(self.name)
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"cannot copy or pickle the temporary file {self.name!r}")
+
     async def close(self) -> None:
         await self._close(self.delete and self._delete_on_close)
+
+    async def aclose(self) -> None:
+        await self.close()
 
     async def _close(self, remove: bool) -> None:
         try:

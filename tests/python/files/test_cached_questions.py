@@ -6,6 +6,7 @@ import asyncio
 import copy
 import inspect
 import os
+import pickle
 import threading
 import weakref
 from pathlib import Path
@@ -172,3 +173,13 @@ async def test_what_no_file_has_is_answered_as_by_os(tmp_path: Path) -> None:
         assert await ospath.exists(path) is False
     with pytest.raises(ValueError, match="null"):
         await files.stat("a\0b")
+
+
+def test_functions_say_where_programs_find_them() -> None:
+    assert files.stat.__module__ == files.access.__module__ == "penstock.files"
+    for module in (files.os, ospath):
+        for name in module.__all__:
+            if name not in ("access", "path", "wrap"):
+                function = getattr(module, name)
+                assert (function.__module__, function.__qualname__) == (module.__name__, name)
+                assert pickle.loads(pickle.dumps(function)) is function

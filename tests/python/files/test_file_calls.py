@@ -209,6 +209,7 @@ async def test_a_read_at_an_offset_needs_no_turn_and_gives_up_none(
     if anyio_backend_name == "trio":
         pytest.skip("each await of trio lets other tasks run")
     async with files.open(path, "r+b") as file:
+        await file.truncate(1 << 20)
         other = asyncio.ensure_future(file.truncate(10))
         await asyncio.sleep(0)  # it is in flight, and has the turn
         for call, expected in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -189,3 +190,18 @@ async def test_errors_name_the_file(tmp_path: Path) -> None:
         await files.lock(tmp_path)
     with pytest.raises(ValueError, match="seconds"):
         files.lock(tmp_path / "lock", timeout=-1)
+
+
+async def test_a_file_that_must_not_be_written_can_have_a_shared_lock(tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    program = shutil.which("sleep")
+    assert program is not None
+    shutil.copy(program, path)
+    with subprocess.Popen([path, "60"]) as running:  # ETXTBSY for those who would write
+        try:
+            async with files.lock(path, shared=True) as lock:
+                assert lock.held
+            with pytest.raises(OSError, match="busy"):
+                await files.lock(path)
+        finally:
+            running.kill()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import gc
 import io
 import os
 from pathlib import Path
@@ -45,6 +48,20 @@ async def test_a_named_file_is_removed_when_it_is_closed(mode: str, tmp_path: Pa
     file = await tempfile.NamedTemporaryFile(mode, dir=tmp_path)
     await file.close()
     await file.close()
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_named_file_is_removed_however_it_ends(tmp_path: Path) -> None:
+    async with contextlib.aclosing(await tempfile.NamedTemporaryFile(dir=tmp_path)) as file:
+        await file.write(b"content")
+    assert os.listdir(tmp_path) == []
+    dropped: Any = await tempfile.NamedTemporaryFile(dir=tmp_path)
+    with pytest.raises(TypeError):
+        copy.copy(dropped)
+    assert len(os.listdir(tmp_path)) == 1
+    with pytest.warns(ResourceWarning, match="unclosed file"):
+        del dropped
+        gc.collect()
     assert os.listdir(tmp_path) == []
 
 

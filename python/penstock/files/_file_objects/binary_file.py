@@ -10,6 +10,7 @@ from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any
 
+from penstock._flat_view import flat_view
 from penstock.files._file_objects.allocation import allocate, punch_hole
 from penstock.files._file_objects.async_file import split_all
 from penstock.files._file_objects.batches import (
@@ -42,6 +43,8 @@ class BinaryFile(DescriptorFile):
         try:
             self._check_readable()
             if size is None or size < 0:
+                if size is not None and size < -1 and self._buffer_size:
+                    raise ValueError(f"read length must be non-negative or -1, not {size}")
                 return await self._read_rest()
             ahead = self._buffered()
             if ahead and len(ahead) >= size:
@@ -106,7 +109,7 @@ class BinaryFile(DescriptorFile):
     async def _readinto_in_turn(self, buffer: WriteableBuffer) -> int:
         try:
             self._check_readable()
-            with memoryview(buffer) as whole, whole.cast("B") as view:
+            with flat_view(buffer) as view:
                 if view.readonly:
                     raise TypeError(f"readinto() cannot fill {type(buffer).__name__}: read-only")
                 filled = 0
@@ -125,7 +128,7 @@ class BinaryFile(DescriptorFile):
 
     async def readinto1(self, buffer: WriteableBuffer) -> int:
         """Read into a buffer with at most one request; with none after a read-ahead."""
-        with memoryview(buffer) as whole, whole.cast("B") as view:
+        with flat_view(buffer) as view:
             if view.readonly:
                 raise TypeError(f"readinto1() cannot fill {type(buffer).__name__}: read-only")
             data = await self.read1(len(view)) if view else b""
@@ -188,6 +191,7 @@ class BinaryFile(DescriptorFile):
             raise ValueError(f"offset {offset} is negative")
         if self._unwritten_size:
             await self.flush()
+            self._check_open()
         return await self._backend.read(self._fd, size, offset, self._alignment)
 
     def pread_into(self, buffer: WriteableBuffer, offset: int) -> Awaitable[int]:
@@ -211,9 +215,14 @@ class BinaryFile(DescriptorFile):
             raise ValueError(f"size {size} is negative")
         if self._unwritten_size:
             await self.flush()
-        return await read_many(
-            self._backend, self._fd, size, wanted, self._alignment, cached=self._cached
-        )
+            self._check_open()
+        own = os.dup(self._fd)  # stays this file's if another task closes it
+        try:
+            return await read_many(
+                self._backend, own, size, wanted, self._alignment, cached=self._cached
+            )
+        finally:
+            self._backend.abandon(own)
 
     async def preadv(self, buffers: Sequence[WriteableBuffer], offset: int) -> int:
         """Read at ``offset`` into one buffer after the other; returns the number of bytes.
@@ -226,7 +235,12 @@ class BinaryFile(DescriptorFile):
             raise ValueError(f"offset {offset} is negative")
         if self._unwritten_size:
             await self.flush()
-        return await read_into_many(self._backend, self._fd, buffers, offset, self._alignment)
+            self._check_open()
+        own = os.dup(self._fd)
+        try:
+            return await read_into_many(self._backend, own, buffers, offset, self._alignment)
+        finally:
+            self._backend.abandon(own)
 
     async def sendfile(self, target: SendTarget, offset: int = 0, count: int | None = None) -> int:
         """Send a part of the file to a stream; returns the number of bytes.
@@ -259,6 +273,7 @@ class BinaryFile(DescriptorFile):
             raise io.UnsupportedOperation("a file opened with O_DIRECT cannot be sent")
         if self._unwritten_size:
             await self.flush()
+            self._check_open()
         own = os.dup(self._fd)  # stays this file's if another task closes it
         try:
             size = _LARGEST_POSITION - offset if count is None else count
@@ -317,16 +332,26 @@ class BinaryFile(DescriptorFile):
             self._drop_read_ahead()
         finally:
             self._end_turn()
-        written = await self._backend.write(self._fd, data, offset, self._alignment, self._cached)
-        self._drop_read_ahead()
+        write = self._backend.write(self._fd, data, offset, self._alignment, self._cached)
+        try:
+            written = await write
+        except BaseException:
+            write.when_released(lambda _: self._take_turn_later(self._drop_in_turn))
+            raise
+        # Another call may have read ahead, or be reading, what was there before.
+        self._take_turn_later(self._drop_in_turn)
         return written
+
+    def _drop_in_turn(self) -> None:
+        self._drop_read_ahead()
+        self._give_up_turn()
 
     async def pwritev(self, buffers: Sequence[ReadableBuffer], offset: int) -> int:
         """Write one buffer after the other at ``offset``; returns the number of bytes.
 
         Small ones are joined to one write, see ``pwrite``.
         """
-        views = [memoryview(buffer).cast("B") for buffer in buffers]
+        views = [flat_view(buffer) for buffer in buffers]
         if self._alignment == 1 and sum(map(len, views)) <= MOST_AT_ONCE:
             return await self.pwrite(b"".join(views), offset)
         total = 0
@@ -366,20 +391,12 @@ class BinaryFile(DescriptorFile):
         finally:
             self._end_turn()
 
-    async def truncate(self, size: int | None = None) -> int:
-        """Make the file ``size`` bytes long, by default as long as the position; returns the size.
-
-        The position does not change.
-
-        Raises:
-            OSError: ``size`` is negative, or the kernel refuses it.
-            io.UnsupportedOperation: the file was opened for reading only.
-        """
-        await self._take_turn()
+    async def _truncate_in_turn(self, size: int | None) -> int:
         try:
             self._check_writable()
+            wanted = None if size is None else index(size)
             await self._write_out()
-            length = self._position if size is None else size
+            length = self._position if wanted is None else wanted
             if length < 0:
                 raise OSError(errno.EINVAL, f"a file cannot be {length} bytes long")
             self._drop_read_ahead()
@@ -525,4 +542,5 @@ class BinaryFile(DescriptorFile):
 
     async def _after_flush(self, operation: Any, what: Any, offset: int) -> Any:
         await self.flush()
+        self._check_open()
         return await operation(self._fd, what, offset, self._alignment)

@@ -117,10 +117,12 @@ class DescriptorFile(BinaryFileCore, AsyncFile[bytes], TakesTurns):
 
     async def fsync(self) -> None:
         await self.flush()
+        self._check_open()
         await self._backend.fsync(self._fd)
 
     async def fdatasync(self) -> None:
         await self.flush()
+        self._check_open()
         await self._backend.fdatasync(self._fd)
 
     async def _size(self) -> int:
