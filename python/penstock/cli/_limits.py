@@ -78,7 +78,7 @@ class LimitWatch:
         if unit != self._unit:
             # The number means something else now. It might be harmless or a thousand times as much.
             text = f"{field} is in {unit or 'no unit'} now, and its limit in {self._unit or 'none'}"
-            return self._begin(float(value), f"{text}: it cannot be judged")
+            return self._begin(float(value), f"{text}: it cannot be checked")
         number = float(value)
         if not self._is_outside(number):
             self._outside_since_ns = None

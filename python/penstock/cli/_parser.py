@@ -33,8 +33,8 @@ exit codes:
   6    the run is complete, but some polls or setpoint steps failed
   7    a package or the native extension is not installed
   8    verify found something wrong with a recording, or log check with a log
-  129, 130, 143  by SIGHUP, Ctrl-C (SIGINT), SIGTERM; the files are complete
-  141  the reader of standard output has closed it, such as head
+  129, 130, 143  ended by SIGHUP, SIGINT, SIGTERM; the files are complete
+  141  the reader of standard output, such as head, has closed it
 """
 
 
@@ -106,8 +106,8 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
     record.add_argument(
         "--force",
         action="store_true",
-        help="let --resume cut off more than a kill can tear; what it cuts off is kept beside the "
-        "file",
+        help="let --resume cut off more than a kill can damage; what it cuts off is kept next to "
+        "the file",
     )
     record.add_argument(
         "--check",
@@ -118,7 +118,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         "--to",
         action="append",
         metavar="URL",
-        help="also record into this server: influx://HOST/DATABASE (may be repeated)",
+        help="also record to this server: influx://HOST/DATABASE (may be repeated)",
     )
     record.add_argument(
         "--metrics",
@@ -129,7 +129,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
     record.add_argument(
         "--postgres-dsn",
         metavar="DSN",
-        help="record into the table samples of this PostgreSQL database, beside the files",
+        help="also record to the table samples of this PostgreSQL database",
     )
     record.add_argument(
         "--sign",
@@ -140,9 +140,9 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
 
     new = commands.add_parser(
         "new",
-        help="write a configuration file of the instruments that answer",
-        description="Ask for instruments on serial ports, and write a TOML file for penstock "
-        "record with a table for each one. Changes nothing on the instruments.",
+        help="write a configuration file for the instruments that answer",
+        description="Search serial ports for instruments, and write a TOML file for penstock "
+        "record with a table for each one. The instruments are not changed.",
         usage="penstock new [-h] [--units IDS] [--bauds RATES] [--timeout SECONDS]\n"
         "                    [--modbus {rtu,tcp}] run.toml [PORT ...]",
         epilog=_EPILOG,
@@ -153,14 +153,14 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
 
     note = commands.add_parser(
         "note",
-        help="write a note into a running recording",
+        help="add a note to a running recording",
         description="Record a note as an event, with the present time and the name of its author.",
         epilog=_EPILOG,
     )
     note.add_argument("folder", metavar="RUN", help="the recording's folder, or a file in it")
     note.add_argument("text", metavar="TEXT", nargs="+", help="the note")
     note.add_argument("--device", metavar="NAME", help="the device that it concerns")
-    note.add_argument("--author", metavar="NAME", help="who notes it (default: this user)")
+    note.add_argument("--author", metavar="NAME", help="author of the note (default: this user)")
     note.set_defaults(run=_note)
 
     send = commands.add_parser(
@@ -171,16 +171,18 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         epilog=_EPILOG,
     )
     send.add_argument("spool", metavar="SPOOL", help="the folder, such as run-1/samples.nats-spool")
-    send.add_argument("url", metavar="URL", help="the server, as the recording had it")
+    send.add_argument("url", metavar="URL", help="the server's URL, as in the recording")
     send.add_argument("--token-file", metavar="FILE", help="a file with the server's token")
     send.add_argument("--password-file", metavar="FILE", help="a file with the password")
-    send.add_argument("--ca-file", metavar="FILE", help="certificates of an authority, as PEM")
+    send.add_argument(
+        "--ca-file", metavar="FILE", help="certificates of a certificate authority, as PEM"
+    )
     send.add_argument(
         "--timeout",
         type=_positive,
         default=30.0,
         metavar="S",
-        help="give up when the server is away for so long (default: 30)",
+        help="give up when the server cannot be reached for this time (default: 30)",
     )
     send.set_defaults(run=_send)
 
@@ -188,7 +190,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         "alarm",
         help="list, acknowledge, shelve or reset alarms of a running recording",
         description="List the alarms of a running recording, or change the state of one: "
-        "acknowledge (a person has seen it), shelve (tell nobody for a time), unshelve, reset (a "
+        "acknowledge (a person has seen it), shelve (notify nobody for a time), unshelve, reset (a "
         "latched one). Each change is an event of the recording.",
         epilog=_EPILOG,
     )
@@ -201,7 +203,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         default="list",
         help="list (default), acknowledge, shelve, unshelve or reset",
     )
-    alarm.add_argument("alarm", metavar="ALARM", nargs="?", help="as list names it")
+    alarm.add_argument("alarm", metavar="ALARM", nargs="?", help="the alarm, as shown by list")
     alarm.add_argument(
         "--seconds",
         type=_positive,
@@ -209,7 +211,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         metavar="S",
         help="shelve for this time (default: 3600)",
     )
-    alarm.add_argument("--author", metavar="NAME", help="who does it (default: this user)")
+    alarm.add_argument("--author", metavar="NAME", help="name to record (default: this user)")
     alarm.add_argument("--json", action="store_true", help="print the list as JSON")
     alarm.set_defaults(run=_alarm)
 
@@ -227,15 +229,15 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         type=_positive,
         default=30.0,
         metavar="SECONDS",
-        help="how long it is tried (default: %(default)g)",
+        help="how long to try (default: %(default)g)",
     )
     safe.set_defaults(run=_safe)
 
     watch = commands.add_parser(
         "watch",
         help="show live values of the instruments of a configuration file; record nothing",
-        description="Poll the instruments of a run.toml and show their values, newest curves "
-        "included, in a table. Nothing is written, and no setpoint is sent.",
+        description="Poll the instruments of a run.toml and show their values and recent curves "
+        "in a table. Nothing is written, and no setpoint is sent.",
         epilog=_EPILOG,
     )
     watch.add_argument("config", metavar="run.toml", help="the run's TOML file")
@@ -287,7 +289,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
     completion = commands.add_parser(
         "completion",
         help="print a script that completes this command in a shell",
-        description="Print a script for a shell, after which the tabulator key completes commands,"
+        description="Print a script for a shell, after which the Tab key completes commands,"
         " options and files (docs/install.md shows where each shell expects it).",
         epilog=_EPILOG,
     )
@@ -455,7 +457,7 @@ def add_log_commands(commands: Any, epilog: str) -> None:
 
     tail = actions.add_parser(
         "tail",
-        help="print the last records of a log, and wait for further ones",
+        help="print the last records of a log, and wait for new ones",
         description="Print the last records of a log, one a line. Bytes that are not "
         "printable UTF-8 are escaped.",
         **common,
@@ -470,7 +472,7 @@ def add_log_commands(commands: Any, epilog: str) -> None:
         help="how many records (default: %(default)s)",
     )
     tail.add_argument(
-        "-f", "--follow", action="store_true", help="wait for further records, until Ctrl-C"
+        "-f", "--follow", action="store_true", help="wait for new records, until Ctrl-C"
     )
     form = tail.add_mutually_exclusive_group()
     form.add_argument("--hex", action="store_true", help="print bytes in hexadecimal")

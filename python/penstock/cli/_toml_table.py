@@ -35,7 +35,7 @@ class Table:
     def table(self, key: str) -> Table:
         value = self.entries.get(key, {})
         if not isinstance(value, dict):
-            self.refuse(key, "is not a table", f"write [{key}] on a line of its own")
+            self.refuse(key, "is not a table", f"write [{key}] on its own line")
         return Table(self.file, f"[{key}]", value)
 
     def tables(self, key: str) -> list[Table]:

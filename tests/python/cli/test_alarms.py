@@ -83,7 +83,7 @@ def test_a_limit_whose_field_changes_its_unit_is_an_alarm() -> None:
     assert watch.judge({"Flow": 50}, {"Flow": "SCCM"}, 0) is None
     alarm = watch.judge({"Flow": 0.05}, {"Flow": "SLPM"}, S)
     assert alarm is not None and alarm.begins
-    assert alarm.message == ("Flow is in SLPM now, and its limit in SCCM: it cannot be judged")
+    assert alarm.message == ("Flow is in SLPM now, and its limit in SCCM: it cannot be checked")
     assert watch.judge({"Flow": 0.05}, {"Flow": "SLPM"}, 2 * S) is None
     ended = watch.judge({"Flow": 50}, {"Flow": "SCCM"}, 3 * S)
     assert ended is not None and not ended.begins

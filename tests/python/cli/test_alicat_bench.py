@@ -52,7 +52,7 @@ _ACTIONS: tuple[tuple[list[str], int, str], ...] = (
     (["do", "list"], 0, "zero-band"),
     (["do", "zero-band", "zero_band=1.5"], 0, '"zero_band": 1.5'),
     (["do", "zero-band", "colour=1"], 2, "it has zero_band"),
-    (["do", "zero-band", "zero_band=x"], 2, "not a value of this field"),
+    (["do", "zero-band", "zero_band=x"], 2, "not a valid value of this field"),
     (["do", "nonsense"], 2, "is not a command"),
     (["do", "baud-rate"], 2, "penstock alicat baud"),
     (["do", "delete-mix"], 2, "needs number"),

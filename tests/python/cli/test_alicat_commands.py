@@ -169,7 +169,7 @@ def test_file_without_a_configuration_is_refused(ask: Ask, tmp_path: Path) -> No
         assert done.returncode == 2
         assert "not the configuration" in done.stderr
     done = ask("config", "save", str(path), position=1)
-    assert "exists already" in done.stderr
+    assert "already exists" in done.stderr
     assert path.read_text() == "[]"
 
 

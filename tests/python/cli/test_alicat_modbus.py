@@ -151,7 +151,7 @@ def test_families_of_the_parser_are_those_of_the_library() -> None:
         (("--modbus", "rtu", "--units", "A"), "write 1-20, or 1,2,7"),
         (("--modbus", "rtu", "--units", "5-1"), "write 1-20, or 1,2,7"),
         (("--modbus", "rtu", "--units", "0"), "0 is not a Modbus unit number"),
-        (("--modbus", "tcp"), "needs the servers to ask"),
+        (("--modbus", "tcp"), "needs the addresses of the servers"),
     ],
 )
 def test_impossible_scans_are_refused(
@@ -165,17 +165,21 @@ def test_impossible_scans_are_refused(
 @pytest.mark.parametrize(
     ("arguments", "sentence", "code"),
     [
-        (("ramp", "{port}", *LINE), "by Modbus there are info, read, watch, set", 2),
+        (("ramp", "{port}", *LINE), "over Modbus, the actions are info, read, watch, set", 2),
         (("read", "{port}", *LINE, "--unit", "B"), "'B' is not a Modbus number", 2),
         (("read", "{port}", *LINE, "--unit", "300"), "300 is not a Modbus unit number", 2),
         (("read", "{port}", *LINE, "--units", "SCCM"), "write mass_flow=SCCM", 2),
         (("read", "{port}", *LINE, "--units", "flow=SCCM"), "flow", 2),
         (("read", "{port}", *LINE, "--family", "basis-meter"), "needs the decimals of its flow", 2),
         (("read", "{port}", *LINE, "--decimals", "1"), "leave them out", 2),
-        (("gas", "{port}", "Ar", "--save", *LINE), "--save has no Modbus form", 2),
+        (("gas", "{port}", "Ar", "--save", *LINE), "--save is not available over Modbus", 2),
         (("read", "{port}", "--units", "mass_flow=SCCM"), "add --modbus rtu", 2),
         (("read", "{port}", "--family", "coda-meter"), "add --modbus rtu", 2),
-        (("set", "{port}", "1", *LINE, "--family", "mass-flow-meter"), "takes no setpoint", 2),
+        (
+            ("set", "{port}", "1", *LINE, "--family", "mass-flow-meter"),
+            "does not take a setpoint",
+            2,
+        ),
         (("set", "{port}", "600", *LINE), "Modbus exception 3", 4),
     ],
 )

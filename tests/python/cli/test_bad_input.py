@@ -257,7 +257,7 @@ def test_a_disk_that_gets_space_again_has_all_rows(
     path.write_text(path.read_text().replace("duration = 1", ""))
     running = start("record", path, "--out", small_disk / "run", "--no-plot")
     for _ in range(2):
-        running.wait_for("No space left on device.*; it is tried again, and the run goes on")
+        running.wait_for("No space left on device.*; it is tried again, and the run continues")
     subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
     for _ in range(2):
         running.wait_for(r"penstock: .*/run/samples\.(csv|jsonl) is written again")

@@ -280,7 +280,7 @@ def test_a_taken_port_is_reported_before_any_instrument_is_opened(
         (["record", "run.toml", "--password-file", "x"], 2, "--password-file is for the dash"),
         (["dash", "run.toml", "--password-file", "missing"], 3, "missing cannot be read"),
         (["dash", "run.toml", "--password-file", "empty"], 3, "is empty; write the password"),
-        (["dash", "run.toml", "--layout", "run.toml"], 2, "--layout is for recordings"),
+        (["dash", "run.toml", "--layout", "run.toml"], 2, "--layout is only for recordings"),
         (["dash", "missing.toml"], 3, "does not exist"),
         (["dash", "missing.parquet"], 5, "does not exist"),
         (["dash", "run.toml.txt"], 5, "does not exist"),

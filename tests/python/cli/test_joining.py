@@ -72,7 +72,7 @@ def test_the_run_begins_with_what_answers_and_the_others_join(
     _, (port,) = simulator("A:500")
     _configure(tmp_path, _device("argon", port), _device("oxygen", "ports/bus1", unit_id="B"))
     running = start("record", "run.toml", "--no-plot")
-    running.wait_for(r'device "oxygen": .*ports/bus1.*; the run goes on without it')
+    running.wait_for(r'device "oxygen": .*ports/bus1.*; the run continues without it')
     running.wait_for(r"argon -?\d+\.\d+ .*oxygen absent")
     plug_in("B:100")
     running.wait_for(r'device "oxygen" answers now')

@@ -105,7 +105,7 @@ def test_what_is_there_is_left_alone(penstock: Command, tmp_path: Path, kind: st
     # The port would fail: it is not even opened.
     done = penstock("new", "run.toml", "/dev/nothing")
     assert done.returncode == 5
-    assert "run.toml exists already" in done.stderr
+    assert "run.toml already exists" in done.stderr
     assert kind != "file" or path.read_text() == "mine"
     assert not (tmp_path / "nowhere").exists()
 
@@ -149,7 +149,7 @@ def test_what_lacks_a_fact_is_a_comment() -> None:
     ]
     pressure, basis, coda, faster = _entries(found, "rtu")
     assert "gauge-pressure-meter" in pressure.lacking
-    assert "decimals" in basis.lacking
+    assert "decimal places" in basis.lacking
     assert coda.lacking == ""
     assert "115200 baud" in faster.lacking
     for entry in (pressure, basis, faster):

@@ -161,7 +161,7 @@ def test_a_long_table_tells_how_many_rows_it_leaves_out(tmp_path: Path, query: Q
     path = record_to(tmp_path / "run.parquet")
     out, _ = query(path, "SELECT range AS n FROM range(70000)")
     assert out.decode().splitlines()[-2:] == [
-        "... 69800 further rows; --format csv has them all",
+        "... 69800 more rows; --format csv prints all of them",
         "(70000 rows)",
     ]
 

@@ -210,7 +210,10 @@ def test_the_forms_of_a_safe_state_are_read() -> None:
     [
         ("safe_state = { setpoint = 0 }", "the key unit is missing"),
         ('safe_state = { unit = "SCCM" }', "the key setpoint is missing"),
-        ("safe_state = { hold = true, setpoint = 0 }", "setpoint = 0 is beside hold = true"),
+        (
+            "safe_state = { hold = true, setpoint = 0 }",
+            "setpoint = 0 is given together with hold = true",
+        ),
         ("safe_state = { hold = 1 }", "hold = 1 is neither true nor false"),
         ('safe_state = { hold = true, on = ["end"] }', '"end"'),
         ('safe_state = { setpoint = 0, unit = "SCCM", ramp = 0 }', "ramp = 0 is out of range"),

@@ -219,7 +219,7 @@ def test_a_worker_that_cannot_start_does_not_end_the_others(folder: Path) -> Non
         (folder / "served.py").write_text("app = None")
         first = int(ask(url)[0])
         os.kill(first, signal.SIGKILL)
-        wait_for(process.stderr, "A new worker did not start; the others go on")
+        wait_for(process.stderr, "A new worker did not start; the others continue")
         assert int(ask(url)[0]) != first
         (folder / "served.py").write_text(APP)
         wait_for(process.stderr, "Application startup complete")

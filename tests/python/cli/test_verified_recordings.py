@@ -125,7 +125,7 @@ def test_a_folder_whose_parts_are_all_gone_tells_which_is_missing(
     part.unlink()
     code, _, err = output(capsys, command, tmp_path / "run")
     assert code == 5
-    assert f"{part} is missing, with rows of part 1. Bring its parts back" in err
+    assert f"{part} is missing, with rows of part 1. Restore its parts" in err
 
 
 def test_recover_and_verify_go_on_behind_a_file_that_cannot_be_read(

@@ -252,7 +252,7 @@ def test_an_end_that_nothing_states_is_said_to_be_unseen(
 ) -> None:
     path = tmp_path / "run.jsonl"
     write_without_seals(path, 120)
-    unseen = "a missing end cannot be seen either"
+    unseen = "a missing end cannot be detected either"
     assert main(["verify", str(path)]) == 0
     assert unseen not in capsys.readouterr().out
     # The last line is the one that states the rows.
@@ -268,7 +268,7 @@ def test_rows_that_are_missing_are_told_also_without_seals(
     path = tmp_path / name
     write_without_seals(path, 120)
     assert main(["verify", str(path)]) == 0
-    assert "not sealed, so changes of values cannot be seen" in capsys.readouterr().out
+    assert "not sealed, so changes of values cannot be detected" in capsys.readouterr().out
     as_cut(path)
     (found,) = check_seals(path)
     (problem,) = found.problems
@@ -423,7 +423,7 @@ def test_a_change_in_the_header_of_a_page_is_told_though_no_checksum_has_it(
         assert "have changed" in out
     seals_path(path).unlink()
     main(["verify", str(path)])
-    assert "not sealed, so changes of values cannot be seen" in capsys.readouterr().out
+    assert "not sealed, so changes of values cannot be detected" in capsys.readouterr().out
 
 
 def test_arrow_sinks_without_seals_leave_one_file(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Simulated instruments that are asked by Modbus: bytes of the specification in and out."""
+"""Simulated instruments that use Modbus: bytes of the specification in and out."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class MeantUnit:
             raise AlicatUnitChangedError(
                 f"unit {unit_id} counts its setpoint in {in_force or 'an unknown unit'} now, not "
                 f"in {meant} as when it was opened; nothing was sent: state unit=... "
-                "with it, or call refresh_data_frame_format() to take the new unit for granted",
+                "with it, or call refresh_data_frame_format() to accept the new unit",
                 expected=meant,
                 actual=in_force,
                 context=context,

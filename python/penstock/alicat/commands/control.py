@@ -271,7 +271,7 @@ class TimeUnit(IntEnum):
 class RampRateRequest:
     """Let the setpoint change by at most ``max_ramp`` (in its own unit) per ``time_unit``.
 
-    0 lifts the limit. ``None`` asks. The unit is proven as that of a setpoint.
+    0 removes the limit. ``None`` asks. The unit is proven as that of a setpoint.
     """
 
     max_ramp: float | ProvenNumber | None = None

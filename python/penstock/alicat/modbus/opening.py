@@ -1,4 +1,4 @@
-"""Opening and finding instruments that are asked by Modbus.
+"""Opening and finding instruments that use Modbus.
 
 No register holds maker or model. The family follows from the registers that an instrument has: a
 request for a missing register is answered with exception 2 (MODBUS Application Protocol V1.1b3,

@@ -105,7 +105,9 @@ async def _totalizer(device: Device, options: argparse.Namespace) -> Any:
 async def _mix(device: Device, options: argparse.Namespace) -> Any:
     if options.delete:
         if options.name is not None:
-            raise CommandError("--delete takes the number alone", ExitCode.USAGE)
+            raise CommandError(
+                "--delete takes only the number of the mix; leave out the rest", ExitCode.USAGE
+            )
         return await device.delete_mix(options.number, confirm=options.yes)
     parts: dict[str | int, float] = {}
     for text in options.gases:
@@ -279,7 +281,7 @@ def _value(text: str, hint: Any, word: str) -> Any:
                 continue
     if str in kinds:
         return text
-    raise CommandError(f"{word!r}: that is not a value of this field", ExitCode.USAGE)
+    raise CommandError(f"{word!r}: not a valid value of this field", ExitCode.USAGE)
 
 
 def _request_of(key: str) -> type[Any]:

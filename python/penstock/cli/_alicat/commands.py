@@ -24,7 +24,7 @@ exit codes:
   5    a file could not be read or written
   6    a poll failed, a setpoint was ignored, or settings differ
   129, 130, 143  ended by SIGHUP, Ctrl-C (SIGINT), SIGTERM
-  141  the reader of standard output has closed it, such as head
+  141  the reader of standard output, such as head, has closed it
 """
 
 
@@ -43,7 +43,8 @@ def add_alicat_commands(commands: Any) -> None:
     scan = actions.add_parser(
         "scan",
         help="find instruments",
-        description="Ask for instruments on serial ports, and print what answers. Changes nothing.",
+        description="Search serial ports for instruments, and print those that answer. Nothing is "
+        "changed.",
         **common,
     )
     add_search_options(scan)
@@ -61,13 +62,13 @@ def add_alicat_commands(commands: Any) -> None:
         "set",
         help="set a controller's setpoint",
         description="Set the setpoint and read it back. The instrument is asked for its unit "
-        "first; with --in, the setpoint is sent only if that is the one.",
+        "first; with --in, the setpoint is sent only if the units agree.",
         **common,
     )
     gas = actions.add_parser("gas", help="print or select the gas", **common)
     tare = actions.add_parser(
         "tare",
-        help="take what a sensor shows now for zero",
+        help="make the present reading of a sensor its zero point",
         description="Tare a sensor. An instrument cannot tell whether gas flows or its line is "
         "vented: --yes confirms that nothing flows, or that the line is vented.",
         **common,
@@ -92,7 +93,9 @@ def add_alicat_commands(commands: Any) -> None:
         "config", help="save, compare and restore all settings", **common
     ).add_subparsers(title="actions", metavar="ACTION", required=True)
     save = config.add_parser("save", help="write the settings to a JSON file", **common)
-    restore = config.add_parser("restore", help="write the settings of a file", **common)
+    restore = config.add_parser(
+        "restore", help="write the settings in a file to the instrument", **common
+    )
     diff = config.add_parser("diff", help="compare the settings with a file", **common)
 
     for action in (
@@ -106,10 +109,10 @@ def add_alicat_commands(commands: Any) -> None:
     set_.add_argument("--in", dest="unit_of_value", metavar="UNIT", help="the unit of VALUE")
     gas.add_argument("gas", nargs="?", metavar="GAS", help="a name such as N2, or a mix's number")
     gas.add_argument("--list", action="store_true", help="print the gases that it knows")
-    gas.add_argument("--save", action="store_true", help="keep it over a power cycle")
+    gas.add_argument("--save", action="store_true", help="keep it after a power cycle")
     tare.add_argument("sensor", choices=("flow", "gauge", "absolute"))
     tare.add_argument("--yes", action="store_true", help="nothing flows, or the line is vented")
-    ramp.add_argument("rate", nargs="?", type=float, metavar="RATE", help="0 lifts the limit")
+    ramp.add_argument("rate", nargs="?", type=float, metavar="RATE", help="0 removes the limit")
     ramp.add_argument("--per", choices=("ms", "s", "min", "h", "day"), help="the time of RATE")
     batch.add_argument("volume", nargs="?", type=float, metavar="VOLUME", help="0 ends batching")
     batch.add_argument(
@@ -148,18 +151,18 @@ def add_alicat_commands(commands: Any) -> None:
             type=float,
             default=0.5,
             metavar="SECONDS",
-            help="for one answer (default: %(default)g)",
+            help="time limit for one answer (default: %(default)g)",
         )
         action.add_argument(
             "--assume",
             type=_hardware,
             default="",
             metavar="NAMES",
-            help="optional hardware that it has and does not tell, such as bidirectional or "
-            "tareable-absolute-pressure, with commas",
+            help="optional hardware that the instrument has but does not report, such as "
+            "bidirectional or tareable-absolute-pressure, separated by commas",
         )
         action.add_argument("--json", action="store_true", help="print JSON")
-        modbus = action.add_argument_group("instruments that are asked by Modbus")
+        modbus = action.add_argument_group("instruments that use Modbus")
         modbus.add_argument("--modbus", choices=("rtu", "tcp"), help="on a line, or over TCP")
         modbus.add_argument(
             "--family",
@@ -172,7 +175,7 @@ def add_alicat_commands(commands: Any) -> None:
             "--units",
             default="",
             metavar="LIST",
-            help="what it is set to, such as mass_flow=SCCM,mass_flow_setpt=SCCM",
+            help="the units that it is set to, such as mass_flow=SCCM,mass_flow_setpt=SCCM",
         )
         modbus.add_argument(
             "--decimals", type=int, metavar="N", help="of the flow of a BASIS instrument"
@@ -187,7 +190,8 @@ def _baud_rates(text: str) -> list[int]:
         rates = []
     if not rates or min(rates) < 1:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a list of baud rates; write numbers with commas, such as 19200,115200"
+            f"{text!r} is not a list of baud rates; write numbers separated by commas, such as "
+            "19200,115200"
         )
     return rates
 
@@ -202,7 +206,7 @@ def _hardware(text: str) -> Capability:
         except KeyError:
             known = ", ".join(str(one.name).lower().replace("_", "-") for one in Capability)
             raise argparse.ArgumentTypeError(
-                f"{name.strip()!r} is not known; write some of {known}"
+                f"{name.strip()!r} is not known; write one or more of {known}"
             ) from None
     return found
 
@@ -213,7 +217,7 @@ def add_search_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--units",
         metavar="IDS",
-        help="unit ids to ask for, such as A-F or A,C (default: A); Modbus numbers such as 1-20 "
+        help="unit ids to search for, such as A-F or A,C (default: A); Modbus numbers such as 1-20 "
         "(default: 1)",
     )
     command.add_argument(
@@ -221,7 +225,7 @@ def add_search_options(command: argparse.ArgumentParser) -> None:
         default="19200,115200",
         type=_baud_rates,
         metavar="RATES",
-        help="baud rates to try, with commas (default: 19200,115200)",
+        help="baud rates to try, separated by commas (default: 19200,115200)",
     )
     command.add_argument("--timeout", type=float, default=0.2, metavar="SECONDS")
     command.add_argument("--modbus", choices=("rtu", "tcp"), help="ask by Modbus")
@@ -346,11 +350,11 @@ def add_bench_actions(actions: Any, common: dict[str, Any]) -> list[argparse.Arg
     totalizer = add("totalizer", "print a totalizer's settings, or reset it", yes="reset it")
     totalizer.add_argument("reset", nargs="?", choices=("reset", "reset-peak"))
     totalizer.add_argument("--totalizer", type=int, choices=(1, 2), default=1)
-    mix = add("mix", "create a gas mix, or forget one", yes="forget it, with --delete")
+    mix = add("mix", "create or delete a gas mix", yes="delete the mix, with --delete")
     mix.add_argument("number", type=int, metavar="NUMBER", help="236 to 255")
     mix.add_argument("name", nargs="?", metavar="NAME", help="at most six letters")
     mix.add_argument("gases", nargs="*", metavar="GAS=PERCENT", help="such as Ar=75 CO2=25")
-    mix.add_argument("--delete", action="store_true", help="forget the mix of this number")
+    mix.add_argument("--delete", action="store_true", help="delete the mix with this number")
     pid = add("pid", "print or set the gains of the control loop", yes="set them")
     pid.add_argument("--algorithm", choices=("pd-pdf", "pd2i"))
     for gain in ("proportional", "derivative", "integral"):
@@ -365,7 +369,7 @@ def add_bench_actions(actions: Any, common: dict[str, Any]) -> list[argparse.Arg
     rename.add_argument("letter", metavar="ID")
     source = add("source", "print or choose where the setpoint comes from")
     source.add_argument("mode", nargs="?", metavar="S|A|U", help="serial, analogue, or unsaved")
-    raw = add("raw", "send a command as it is, and print the lines of its answer")
+    raw = add("raw", "send a raw command and print the lines of its answer")
     raw.add_argument("command", metavar="COMMAND", help="without the unit id, such as '??M*'")
     do = add("do", "execute a command of the catalogue; `list` names them", yes="confirm it")
     do.add_argument("command", metavar="NAME", help="such as zero-band, or list")

@@ -131,7 +131,7 @@ def _write(path: Path, text: str, *, overwrite: bool) -> None:
         sync_folder(os.fspath(path))
     except FileExistsError as error:
         raise CommandError(
-            f"{path} exists already; choose another name, or replace it with --overwrite",
+            f"{path} already exists; choose another name, or replace it with --overwrite",
             ExitCode.OUTPUT,
         ) from error
     except OSError as error:

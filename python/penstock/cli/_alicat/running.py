@@ -100,8 +100,7 @@ REMEDIES: Final = (
     ),
     ("repeat it with confirm=True", "repeat it with --yes"),
     (
-        "state unit=... with it, or call refresh_data_frame_format() to take the new unit for "
-        "granted",
+        "state unit=... with it, or call refresh_data_frame_format() to accept the new unit",
         "state the unit with --in",
     ),
     ("state the time_unit that max_ramp refers to, even for 0", "state the time with --per"),
@@ -161,8 +160,8 @@ def modbus_action(action: Action) -> Action:
     found = _ACTIONS.get(action)
     if found is None:
         raise CommandError(
-            "this action needs the instrument's text protocol; by Modbus there are info, read, "
-            "watch, set, gas and tare",
+            "this action needs the instrument's text protocol; over Modbus, the actions are info, "
+            "read, watch, set, gas and tare",
             ExitCode.USAGE,
         )
     return found
@@ -172,8 +171,7 @@ def _unit_of(text: str) -> tuple[str, str]:
     quantity, separator, label = text.partition("=")
     if not separator or not label:
         raise CommandError(
-            f"--units {text!r} is not a unit of a quantity; write mass_flow=SCCM, with "
-            "commas between",
+            f"--units {text!r} is not QUANTITY=UNIT; write mass_flow=SCCM, separated by commas",
             ExitCode.USAGE,
         )
     return quantity.strip(), label.strip()
@@ -194,15 +192,17 @@ async def _print_info(device: ModbusFlowMeter, options: argparse.Namespace) -> i
 
 async def _set_setpoint(device: ModbusFlowMeter, options: argparse.Namespace) -> int:
     if not isinstance(device, ModbusFlowController):
-        raise CommandError(f"a {options.family} takes no setpoint by Modbus", ExitCode.USAGE)
+        raise CommandError(
+            f"a {options.family} does not take a setpoint over Modbus", ExitCode.USAGE
+        )
     return print_setpoint(await device.setpoint(options.value, options.unit_of_value), options)
 
 
 async def _choose_gas(device: ModbusFlowMeter, options: argparse.Namespace) -> int:
     if options.save:
-        raise CommandError("--save has no Modbus form; leave it out", ExitCode.USAGE)
+        raise CommandError("--save is not available over Modbus; leave it out", ExitCode.USAGE)
     if options.list:
-        raise CommandError("--list has no Modbus form; leave it out", ExitCode.USAGE)
+        raise CommandError("--list is not available over Modbus; leave it out", ExitCode.USAGE)
     gas = options.gas
     return print_gas(await device.gas(int(gas) if gas and gas.isdigit() else gas), options)
 

@@ -101,7 +101,8 @@ async def _ask_by_modbus(
 ) -> None:
     if options.modbus == "tcp" and not options.ports:
         raise CommandError(
-            "--modbus tcp needs the servers to ask, such as tcp://gateway:502", ExitCode.USAGE
+            "--modbus tcp needs the addresses of the servers, such as tcp://gateway:502",
+            ExitCode.USAGE,
         )
     for result in await find_modbus_devices(
         options.ports or None,

@@ -17,9 +17,9 @@ def add_dash_command(commands: Any, epilog: str) -> None:
     dash = commands.add_parser(
         "dash",
         help="show a recording or instruments as a live page in the browser",
-        description="Serve a page with charts, alarms and events until Ctrl-C: of a recording, "
-        "also while it grows, or of the instruments of a run.toml, which are polled and not "
-        "recorded. To record them too, use penstock record run.toml --dash.",
+        description="Serve a page with charts, alarms and events until Ctrl-C. It shows a "
+        "recording, even while it grows, or the instruments of a run.toml, which are polled "
+        "but not recorded. To record them too, use penstock record run.toml --dash.",
         epilog=epilog,
     )
     dash.add_argument(
@@ -36,13 +36,13 @@ def add_dash_command(commands: Any, epilog: str) -> None:
     dash.add_argument(
         "--layout",
         metavar="RUN_TOML",
-        help="of a recording: show the charts and limits of this run.toml",
+        help="for a recording: show the charts and limits of this run.toml",
     )
     dash.add_argument(
         "--metrics",
         metavar="ADDRESS",
         type=metrics_address,
-        help="of instruments: serve last values and counts for Prometheus on HOST:PORT, PORT or "
+        help="for instruments: serve last values and counts for Prometheus on HOST:PORT, PORT or "
         "unix:PATH",
     )
     add_serving_options(dash, beside=False)
@@ -62,7 +62,7 @@ def add_grafana_command(commands: Any, epilog: str) -> None:
     """Add ``grafana`` to the subparsers ``commands``."""
     grafana = commands.add_parser(
         "grafana",
-        help="write a dashboard of Grafana for a recording's fields",
+        help="write a Grafana dashboard for a recording's fields",
         description="Write a dashboard, provisioning files and a compose file for Grafana, with a "
         "panel for each field of a recording, its unit, and the limits of a run.toml.",
         epilog=epilog,
@@ -82,7 +82,7 @@ def add_grafana_command(commands: Any, epilog: str) -> None:
         "--title",
         default="Penstock",
         metavar="TEXT",
-        help="of the dashboard (default: %(default)s)",
+        help="title of the dashboard (default: %(default)s)",
     )
     grafana.add_argument(
         "--table",

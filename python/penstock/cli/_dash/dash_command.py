@@ -36,19 +36,20 @@ def run_dash(options: argparse.Namespace, interrupts: Interrupts) -> int:
     if options.target.endswith(".toml"):
         if options.layout is not None:
             raise CommandError(
-                "--layout is for recordings, and a run.toml has its own; leave it out",
+                "--layout is only for recordings, and a run.toml has its own layout; leave it out",
                 ExitCode.USAGE,
             )
         return watch_instruments(options.target, interrupts, dash=plan, metrics=options.metrics)
     if options.metrics is not None:
         raise CommandError(
-            "--metrics is for instruments, and this is a recording; leave it out, or name a "
+            "--metrics is only for instruments, and this is a recording; leave it out, or name a "
             "run.toml",
             ExitCode.USAGE,
         )
     if plan.control and is_postgres(options.target):
         raise CommandError(
-            f"--control reaches a recorder of this machine by the folder of its recording, and "
+            "--control reaches a recorder on this machine through the folder of its recording, "
+            "but "
             f"{name_of(options.target, options.table)} is on a server; leave it out",
             ExitCode.USAGE,
         )
@@ -94,6 +95,6 @@ async def _serve_recording(target: str, table: str, plan: DashPlan, interrupts: 
     except (ValueError, KeyError) as error:
         # pyarrow's own errors are ValueErrors.
         raise CommandError(
-            f"{name} cannot be read: {one_line(error)}; penstock verify tells what of it can be",
+            f"{name} cannot be read: {one_line(error)}; penstock verify says what can be read",
             ExitCode.OUTPUT,
         ) from error

@@ -57,7 +57,7 @@ def opened_listener(plan: DashPlan) -> socket.socket:
         reason = error.strerror or one_line(error)
         raise CommandError(
             f"the dashboard cannot be served on {plan.host} port {plan.port}: {reason}; choose "
-            "another port (0 takes a free one) or address",
+            "another port (0 picks a free one) or address",
             ExitCode.OUTPUT,
         ) from error
 
@@ -88,7 +88,7 @@ async def served(
     from penstock.dash import serving
 
     async def failed(error: Exception) -> None:
-        await say(f"penstock: the dashboard has ended: {one_line(error)}; the run goes on")
+        await say(f"penstock: the dashboard has ended: {one_line(error)}; the run continues")
 
     async with serving(dashboard, listener, on_failure=failed):
         for line in _announcement(plan, listener, dashboard):
@@ -134,8 +134,8 @@ def _announcement(plan: DashPlan, listener: socket.socket, dashboard: Dashboard)
         who = "everyone who knows the password and" if plan.password is not None else "everyone who"
         lines.append(
             f"warning: {who} can reach {address} port {port} can see these "
-            f"instruments{changes}, and the connection is not encrypted; safer is the default "
-            "address and a tunnel (ssh -L)"
+            f"instruments{changes}, and the connection is not encrypted; the default address and "
+            "a tunnel (ssh -L) are safer"
         )
     if dashboard.token is not None:
         lines.append(f"control token, for the page's Control button: {dashboard.token.text}")

@@ -94,7 +94,7 @@ def add_serving_options(parser: argparse.ArgumentParser, *, beside: bool) -> Non
             type=_port,
             const=DEFAULT_PORT,
             metavar="PORT",
-            help=f"serve the page on PORT (default: {DEFAULT_PORT}; 0 takes a free one)",
+            help=f"serve the page on PORT (default: {DEFAULT_PORT}; 0 picks a free one)",
         )
     else:
         group.add_argument(
@@ -102,7 +102,7 @@ def add_serving_options(parser: argparse.ArgumentParser, *, beside: bool) -> Non
             type=_port,
             default=DEFAULT_PORT,
             metavar="PORT",
-            help="port to serve the page on; 0 takes a free one (default: %(default)s)",
+            help="port to serve the page on; 0 picks a free one (default: %(default)s)",
         )
     group.add_argument(
         "--host",
@@ -119,13 +119,13 @@ def add_serving_options(parser: argparse.ArgumentParser, *, beside: bool) -> Non
     group.add_argument(
         "--password-file",
         metavar="FILE",
-        help="show the page to those only who know the password in the first line of FILE",
+        help="require the password in the first line of FILE",
     )
     group.add_argument(
         "--control",
         action="store_true",
-        help="allow changes of setpoint and gas, and acknowledgements, to browsers that have the "
-        "token printed here",
+        help="let browsers with the token printed here change setpoints and gases, and "
+        "acknowledge alarms",
     )
     group.add_argument(
         "--limit",
@@ -133,14 +133,14 @@ def add_serving_options(parser: argparse.ArgumentParser, *, beside: bool) -> Non
         type=_limit,
         default=[],
         metavar="DEVICE[.FIELD]=LOW:HIGH[:HYSTERESIS]",
-        help="alarm for values outside a range, of the shown field or of FIELD; one end may be "
-        "empty; it ends when the value is inside by HYSTERESIS; may be repeated",
+        help="alarm while the shown field, or FIELD, is outside this range; one end may be empty; "
+        "the alarm ends when the value is inside by HYSTERESIS; may be repeated",
     )
     group.add_argument(
         "--silence",
         type=_silence,
         metavar="SECONDS",
-        help=f"alarm for a device without a sample for so long (default: {_SILENCE_S:g})",
+        help=f"alarm when a device has no sample for this time (default: {_SILENCE_S:g})",
     )
 
 

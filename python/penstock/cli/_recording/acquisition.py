@@ -210,7 +210,8 @@ def _check_limits(plan: RunPlan) -> None:
     for limit in plan.dash.limits if plan.dash is not None else ():
         if not any(device in names for device, _ in limit.readings()):
             raise CommandError(
-                f"--limit names {limit.name}, which is not a device; there are {', '.join(names)}",
+                f"--limit names {limit.name}, which is not a device; the devices are "
+                f"{', '.join(names)}",
                 ExitCode.USAGE,
             )
 
@@ -311,9 +312,9 @@ async def _record(
 
                     def tell_failure(sink: Sink, error: Exception) -> None:
                         remaining.discard(id(sink))
-                        end = "the run goes on" if remaining else "nothing is left to record to"
+                        end = "the run continues" if remaining else "nothing is left to record to"
                         if sink in again or isinstance(sink, PathSink | NetworkSink):
-                            end = "it is tried again, and the run goes on"
+                            end = "it is tried again, and the run continues"
                         recording.note(one_line(error), kind="sink_failed")
                         tasks.start_soon(tell, display, f"penstock: {one_line(error)}; {end}")
 
@@ -459,8 +460,8 @@ class Reopening:
         there = path.exists() or path.with_name(f"{path.name}.parts").exists()
         if not there and os.stat(path.parent).st_dev != self._device:
             raise SinkWriteError(
-                f"{path} is not there, and {path.parent} is on another file system than before: "
-                "mount the disk that it is on"
+                f"{path} is not there, and {path.parent} is on a different file system than "
+                "before: mount its disk again"
             )
         made = self._make(path)
         self.made.append(made)

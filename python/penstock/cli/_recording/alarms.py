@@ -96,7 +96,7 @@ class Alarms:
         if self._command is None or not self._command.command:
             return
         if len(self._waiting) >= _MOST_WAITING:
-            text = f"not run for this: {_MOST_WAITING} alarms wait for it already"
+            text = f"not run for this: {_MOST_WAITING} alarms are already waiting for it"
             self._note(alarm.device, "alarm_command", text)
             return
         self._waiting.append(alarm)

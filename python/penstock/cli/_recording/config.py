@@ -87,7 +87,8 @@ def load_config(path: str | os.PathLike[str]) -> RunConfig:
         refuse_config(f"configuration file {name} is a folder; name the TOML file in it")
     except PermissionError:
         refuse_config(
-            f"configuration file {name} may not be read; change its permissions (chmod u+r)"
+            f"configuration file {name} cannot be read: no permission; change its permissions "
+            "(chmod u+r)"
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
@@ -202,14 +203,14 @@ def _safe_state(table: Table) -> SafeStatePlan:
     if table.truth("hold"):
         for key in ("setpoint", "unit", "ramp"):
             if key in table.entries:
-                table.refuse(key, "is beside hold = true", "write one of them")
+                table.refuse(key, "is given together with hold = true", "write one of them")
         return SafeStatePlan(on_alarm=on_alarm, on_exit=on_exit)
     setpoint = table.number("setpoint", "a setpoint, or hold = true", to=_MAX_SETPOINT)
     unit = table.text("unit", 'the unit of the setpoint, such as "SCCM"')
     ramp = None
     if "ramp" in table.entries:
         ramp = table.number(
-            "ramp", "a change of the setpoint a second", above=0.0, to=_MAX_SETPOINT
+            "ramp", "a change of the setpoint per second", above=0.0, to=_MAX_SETPOINT
         )
     return SafeStatePlan(setpoint, unit, ramp, on_alarm, on_exit)
 
@@ -280,7 +281,7 @@ def _letter(table: Table) -> str:
 
 def _modbus(table: Table, framing: str) -> ModbusPlan:
     if "unit_id" in table.entries:
-        table.refuse("unit_id", "is for the text protocol", "write number = 1 in its place")
+        table.refuse("unit_id", "is for the text protocol", "write number = 1 instead")
     number = table.integer("number", "a Modbus number", low=1, high=247, default=1)
     family = table.choice("family", MODBUS_FAMILIES)
     units = table.entries.get("units", {})

@@ -201,7 +201,7 @@ class Joining:
                 self.absent[device.name] = error
                 await self._tell(
                     f'penstock: device "{device.name}": {one_line(error)}; '
-                    "the run goes on without it, and it is asked again"
+                    "the run continues without it, and tries it again"
                 )
             except CommandError:
                 await self._manager.close()

@@ -119,7 +119,7 @@ class NetworkSinks:
                 if (trouble is None) == (told.get(place) is None):
                     continue
                 told[place] = trouble
-                text = f"{sink.server} takes rows again" if trouble is None else _waiting(sink)
+                text = f"{sink.server} accepts rows again" if trouble is None else _waiting(sink)
                 recording.note(text, kind="sink_back" if trouble is None else "sink_away")
                 await self._tell(f"penstock: {text}")
 

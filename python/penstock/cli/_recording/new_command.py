@@ -32,7 +32,7 @@ rate_hz = 10              # polls a second, of each device
 # duration = 3600         # seconds; without it the run lasts until Ctrl-C
 # out = "run-1"           # the folder for the files; without it a new run-<time>
 formats = ["parquet", "csv"]   # also "jsonl", "sqlite", "arrow", and "parts" for long runs
-# fallback = "/mnt/other/run-1"  # where files go on while the disk of out is full or gone
+# fallback = "/mnt/other/run-1"  # where files continue while the disk of out is full or missing
 """
 
 _CONTROLLER = """\
@@ -45,7 +45,7 @@ _CONTROLLER = """\
 
 _SAFE_STATE = """\
 
-# What it is left doing after an alarm and at the end of the run: hold its valves, or a setpoint.
+# Its state after an alarm and at the end of the run: hold its valves, or a setpoint.
 # [device.safe_state]
 # hold = true
 """
@@ -96,7 +96,8 @@ def run_new(options: argparse.Namespace, interrupts: Interrupts) -> int:
     if len(lacking) == len(entries):
         told = "; ".join(f"{entry.name}: {entry.lacking}" for entry in lacking)
         raise CommandError(
-            f"{path} was not written, because too little is known of what answered to record it: "
+            f"{path} was not written, because too little is known about the instruments that "
+            "answered: "
             f"{told}. Write the file by hand, starting from examples/run.toml",
             ExitCode.DEVICE,
         )
@@ -145,7 +146,7 @@ def _write(path: Path, data: bytes) -> None:
 
 def _taken(path: Path) -> CommandError:
     return CommandError(
-        f"{path} exists already and is left as it is; move it away, or choose another name",
+        f"{path} already exists and was not changed; move it, or choose another name",
         ExitCode.OUTPUT,
     )
 
@@ -191,7 +192,7 @@ def _lacking(facts: dict[str, Any]) -> str:
     if family is None:
         return ""
     if family.startswith("basis-"):
-        return "write the decimals of its flow readings: no register tells them"
+        return "write the decimal places of its flow readings: no register contains them"
     if family not in MODBUS_FAMILIES:
         near = [name for name in MODBUS_FAMILIES if name.endswith(family)]
         return f"write which family it is, one of {', '.join(near or MODBUS_FAMILIES)}"
@@ -213,7 +214,7 @@ def _entry(name: str, facts: dict[str, Any], modbus: str | None, lacking: str) -
             f"protocol = {_quoted(f'modbus-{modbus}')}",
             f"number = {facts['unit_id']}",
             f"family = {_quoted(facts['family'])}",
-            '# units = { mass_flow = "SCCM" }   # no register tells its units',
+            '# units = { mass_flow = "SCCM" }   # no register contains its units',
         ]
         if facts["family"].startswith("basis-"):
             lines.append("decimals = 2")
@@ -221,7 +222,7 @@ def _entry(name: str, facts: dict[str, Any], modbus: str | None, lacking: str) -
         lines.append(f"baudrate = {facts['baudrate']}")
     lines.append("# timeout = 0.5          # seconds to wait for one reply")
     lines.append("# rate_hz = 10           # polls a second of this device alone")
-    lines.append("# required = true        # no run without it")
+    lines.append("# required = true        # the run does not begin without it")
     kind = str(facts.get("kind") or facts.get("family") or "")
     return _Entry(name, tuple(lines), lacking, kind.endswith("controller"), modbus is None)
 

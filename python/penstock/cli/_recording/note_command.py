@@ -72,7 +72,7 @@ def ask_recorder(folder: Path, request: dict[str, Any], *, what: str) -> dict[st
             + (
                 f", and a recording that has ended is not changed; write {what} elsewhere"
                 if what
-                else "; name the folder of a run that goes on"
+                else "; name the folder of a running recording"
             ),
             ExitCode.OUTPUT,
         ) from error

@@ -66,7 +66,7 @@ async def take_notes(recording: Recording, folder: Path, alarms: AlarmStates | N
                     clients.start_soon(_serve, recording, connection, free, alarms)
     except OSError as error:
         recording.note(
-            f"notes of other processes are not taken: {folder / SOCKET_NAME}: "
+            f"notes from other processes are not accepted: {folder / SOCKET_NAME}: "
             f"{error.strerror or one_line(error)}",
             kind="notes_off",
         )

@@ -34,7 +34,7 @@ def run_record(options: argparse.Namespace, interrupts: Interrupts) -> int:
         )
     if options.force and not options.resume:
         raise CommandError(
-            "--force lets --resume cut off more than a kill can tear; leave it out, or add "
+            "--force lets --resume cut off more than a kill can damage; leave it out, or add "
             "--resume",
             ExitCode.USAGE,
         )

@@ -197,7 +197,7 @@ async def bring_to_safe_state(manager: AlicatManager, device: DevicePlan) -> str
             raise
         # Its unit was changed since the start. Zero is zero in each.
         await controller.zero_setpoint()
-        return "its setpoint is 0, in another unit than before"
+        return "its setpoint is 0, in a different unit than before"
     if not state.accepted:
         raise AlicatError(
             f"it ignores setpoints and keeps {state.requested:g}: its setpoint source is probably "

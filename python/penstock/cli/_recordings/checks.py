@@ -139,7 +139,7 @@ def _check_columns(part: StoredPart, findings: Findings) -> None:
         if names.count(column.name) == 1 and not (
             pa.types.is_null(kind) or right.get(column.name, bool)(kind)
         ):
-            _tell(findings.schema, f"{part.path}: {column.name} is of another type, {kind}")
+            _tell(findings.schema, f"{part.path}: {column.name} has a different type, {kind}")
 
 
 def _tell(told: list[str], text: str) -> None:

@@ -30,16 +30,16 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
         "recover",
         "complete the files of a run that was cut off",
         "Complete files after a kill or a power cut: add the rows of the journal, and cut off a "
-        "torn end, which is kept beside the file in NAME.torn. A complete file is left alone.",
+        "torn end, which is kept next to the file in NAME.torn. A complete file is not changed.",
     )
     recover.add_argument("files", nargs="+", metavar="FILE", help="a file of the run")
     recover.add_argument(
         "--force",
         action="store_true",
-        help="cut off even more than a kill can tear; what is cut off is kept beside the file",
+        help="cut off even more than a kill can damage; what is cut off is kept next to the file",
     )
     recover.add_argument(
-        "--sign", metavar="KEY", help="the key of a signed recording: what is sealed here is signed"
+        "--sign", metavar="KEY", help="the key of a signed recording, to sign the new seals"
     )
     recover.add_argument("--json", action="store_true", help="print a JSON object for each file")
     recover.set_defaults(run=_recover)
@@ -47,9 +47,9 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
     verify = add(
         "verify",
         "check that a recording is complete, in order and unchanged",
-        "Check recordings: gaps, order, duplicates, columns, and whether the files are as they "
-        "were sealed. Slots that the rows themselves report as missed are counted, and are no "
-        "gaps. The exit code is 8 if something is wrong.",
+        "Check recordings for gaps, order, duplicates, missing columns, and changes since the "
+        "files were sealed. Slots that the rows report as missed are counted, but are not gaps. "
+        "The exit code is 8 if something is wrong.",
     )
     verify.add_argument("files", nargs="+", metavar="FILE", help=_RECORDING)
     _add_table(verify)
@@ -64,7 +64,7 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
 
     export = add(
         "export",
-        "write a recording in another format, at other steps, in other units",
+        "convert a recording to another format, other time steps or other units",
         "Write a recording to OUT in the format of its suffix: .csv, .parquet, .arrow, .jsonl, "
         ".xlsx, .nc or .h5.",
     )
@@ -83,7 +83,7 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
     export.add_argument(
         "--wide",
         action="store_true",
-        help="one row a time, a column for each device and quantity; best with --every",
+        help="one row per time, and a column for each device and quantity; best with --every",
     )
     export.add_argument(
         "--header-units", action="store_true", help="name columns as 'Mass_Flow [SCCM]'"
@@ -95,7 +95,7 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
         "--method",
         choices=("mean", "min", "max", "first", "last"),
         default="mean",
-        help="how a step's numbers become one (default: %(default)s)",
+        help="how to combine the numbers of a step (default: %(default)s)",
     )
     export.add_argument(
         "--unit",
@@ -136,8 +136,7 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
         "--time",
         choices=("elapsed", "local", "utc"),
         default="elapsed",
-        help="what the axis counts: the time since the start, or that of the clock "
-        "(default: %(default)s)",
+        help="the time axis: time since the start, local time or UTC (default: %(default)s)",
     )
     plot.add_argument("--out", metavar="PICTURE", help="a .png or .svg file to write")
     plot.add_argument(
@@ -148,7 +147,7 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
         type=_pixels,
         default=648,
         metavar="PIXELS",
-        help="for each unit about so many (default: %(default)s)",
+        help="about this many for each unit (default: %(default)s)",
     )
     plot.add_argument("--overwrite", action="store_true", help="replace PICTURE")
     plot.set_defaults(run=_plot)
@@ -179,11 +178,16 @@ def _add_range(parser: argparse.ArgumentParser) -> None:
         dest="begin",
         type=_moment,
         metavar="TIME",
-        help="leave out what is before, such as 2026-11-25T22:00 (local time) or with a zone "
+        help="leave out rows before this time, such as 2026-11-25T22:00 (local time) or with a "
+        "zone "
         "2026-11-25T22:00Z",
     )
     parser.add_argument(
-        "--to", dest="end", type=_moment, metavar="TIME", help="leave out this moment and later"
+        "--to",
+        dest="end",
+        type=_moment,
+        metavar="TIME",
+        help="leave out rows at this time and later",
     )
 
 
@@ -253,7 +257,7 @@ def add_query_command(commands: Any, epilog: str) -> None:
     """Add ``query`` to the subparsers ``commands``."""
     query = commands.add_parser(
         "query",
-        help="ask a recording a question in SQL",
+        help="query a recording in SQL",
         description="Run one SELECT of DuckDB's SQL over a recording. Its tables are: recording, "
         "with every row; samples, the answered polls; events, the recorder's own rows. The SQL "
         "reads nothing but the recording, and changes nothing.",
@@ -265,7 +269,7 @@ def add_query_command(commands: Any, epilog: str) -> None:
         help="a file, a folder of parts, a folder tree of Parquet files, an archive as "
         "s3://BUCKET/PREFIX, or a postgresql:// URI",
     )
-    query.add_argument("sql", metavar="SQL", help="the question, or - to read it from stdin")
+    query.add_argument("sql", metavar="SQL", help="the query, or - to read it from stdin")
     query.add_argument(
         "--table",
         default="samples",
@@ -283,7 +287,7 @@ def add_query_command(commands: Any, epilog: str) -> None:
     query.add_argument(
         "--memory",
         metavar="SIZE",
-        help="the most memory of the query, such as 2GB; the rest goes to a temporary folder",
+        help="the memory limit of the query, such as 2GB; more data go to a temporary folder",
     )
     query.set_defaults(run=_query)
 
@@ -301,14 +305,16 @@ def add_archive_command(commands: Any, epilog: str) -> None:
     """Add ``archive`` to the subparsers ``commands``."""
     archive = commands.add_parser(
         "archive",
-        help="write what recorders publish to NATS as Parquet, or into PostgreSQL",
-        description="Take the rows of recorders from a stream of NATS JetStream and write them as "
-        "partitioned Parquet, or into PostgreSQL. Any number of these commands share the runs of a "
-        "stream; each row is in the archive once, whichever of them is killed. penstock query "
+        help="archive what recorders publish to NATS, as Parquet or in PostgreSQL",
+        description="Take the rows of recorders from a NATS JetStream stream and write them as "
+        "partitioned Parquet, or to PostgreSQL. Any number of these commands can share a "
+        "stream; each row is in the archive once, even if commands are killed. penstock query "
         "reads the archive.",
         epilog=epilog,
     )
-    archive.add_argument("url", metavar="URL", help="nats://HOST[:PORT]/PREFIX, the recorders' own")
+    archive.add_argument(
+        "url", metavar="URL", help="nats://HOST[:PORT]/PREFIX, as for the recorders"
+    )
     archive.add_argument(
         "target", metavar="TARGET", help="a folder, s3://BUCKET/PREFIX, or a postgresql:// URI"
     )
@@ -320,19 +326,19 @@ def add_archive_command(commands: Any, epilog: str) -> None:
     )
     archive.add_argument("--stream", metavar="NAME", help="the stream (default: the prefix)")
     archive.add_argument(
-        "--once", action="store_true", help="end when everything is archived that is there"
+        "--once", action="store_true", help="end when everything in the stream is archived"
     )
     archive.add_argument(
         "--part-seconds",
         type=_archiver_seconds,
         default=60.0,
         metavar="S",
-        help="rows are in the archive after this time at the latest (default: 60)",
+        help="archive rows after this time at the latest (default: 60)",
     )
     archive.add_argument(
         "--purge",
         action="store_true",
-        help="remove from the stream what is archived, but for each device's last message",
+        help="remove archived messages from the stream, except each device's last one",
     )
     archive.add_argument(
         "--lease",
@@ -342,7 +348,9 @@ def add_archive_command(commands: Any, epilog: str) -> None:
         help="take over from an archiver that was killed after this time (default: 15)",
     )
     archive.add_argument("--token-file", metavar="FILE", help="a file with the server's token")
-    archive.add_argument("--ca-file", metavar="FILE", help="certificates of an authority, as PEM")
+    archive.add_argument(
+        "--ca-file", metavar="FILE", help="certificates of a certificate authority, as PEM"
+    )
     archive.add_argument("--json", action="store_true", help="print the counts as JSON")
     archive.set_defaults(run=_archive)
 

@@ -175,7 +175,7 @@ def convert_factor(
         if _pressure_kind(source) != _pressure_kind(target):
             raise UnitError(
                 f"{source} and {target} do not measure the same: absolute, gauge and differential "
-                "pressures differ by the pressure outside"
+                "pressures differ by the atmospheric pressure"
             )
         return one / other, 0.0
     warm, cold = source.strip("`°").upper(), target.strip("`°").upper()

@@ -62,7 +62,7 @@ def run_plot(options: argparse.Namespace) -> int:
         advice = (
             "check --field, --device, --from and --to"
             if chosen
-            else "penstock verify tells which rows can be read"
+            else "penstock verify says which rows can be read"
         )
         raise CommandError(f"there is no sample to plot; {advice}", ExitCode.OUTPUT)
     if options.time == "elapsed":
@@ -90,7 +90,7 @@ def _check_picture(out: Path, options: argparse.Namespace) -> None:
         )
     if find_spec("matplotlib") is None:
         raise CommandError(
-            "a picture needs matplotlib; run pip install 'penstock[cli]', or leave --out away to "
+            "a picture needs matplotlib; run pip install 'penstock[cli]', or leave out --out to "
             "plot in the terminal",
             ExitCode.MISSING_PART,
         )

@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace) -> int:
         raise CommandError(one_line(error), ExitCode.OUTPUT) from error
     except RecordError as error:
         raise CommandError(
-            f"{one_line(error)}; penstock verify tells what is damaged, and penstock export copies "
+            f"{one_line(error)}; penstock verify says what is damaged, and penstock export copies "
             "the rest",
             ExitCode.OUTPUT,
         ) from error
@@ -224,7 +224,7 @@ def _write_table(schema: Any, batches: Iterator[Any], file: BinaryIO) -> None:
         cells = zip(line, widths, right, strict=True)
         file.write(("  ".join(_padded(*cell) for cell in cells).rstrip() + "\n").encode())
     if count > len(rows):
-        file.write(f"... {count - len(rows)} further rows; --format csv has them all\n".encode())
+        file.write(f"... {count - len(rows)} more rows; --format csv prints all of them\n".encode())
     file.write(f"({count} row{'s' * (count != 1)})\n".encode())
 
 

@@ -95,7 +95,7 @@ def read_parts(
         )
     if not found and (missing := _missing_part(target)):
         raise CommandError(
-            f"nothing of {name} can be read: {missing}. Bring its parts back from a copy, or read "
+            f"nothing of {name} can be read: {missing}. Restore its parts from a copy, or read "
             "another format of the same run",
             ExitCode.OUTPUT,
         )
@@ -113,7 +113,7 @@ def warn_of_damages(recording: StoredRecording) -> None:
     for damage in recording.damages[:_MOST_WARNINGS]:
         warn(f"{damage}" if isinstance(damage, ShorterFormat) else f"{damage}; left out")
     if (more := recording.damage_count - _MOST_WARNINGS) > 0:
-        warn(f"{more} further places of {recording.path} cannot be read; verify lists them")
+        warn(f"{more} more places of {recording.path} cannot be read; verify lists them")
 
 
 def warn(text: str) -> None:

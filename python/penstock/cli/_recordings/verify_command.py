@@ -127,11 +127,11 @@ def _sealed_as_text(seal: SealFindings) -> list[str]:
         stated = ""
         if seal.path.suffix in (".csv", ".jsonl"):
             stated = (
-                "; how many rows it had is stated nowhere, so a missing end cannot be seen either"
+                "; its number of rows is not stated, so a missing end cannot be detected either"
             )
         if seal.ended:
             stated = f"; {', then '.join(seal.ended)}, {seal.rows} rows stated"
-        return [f"  {name}: not sealed, so changes of values cannot be seen{stated}", *notes]
+        return [f"  {name}: not sealed, so changes of values cannot be detected{stated}", *notes]
     if seal.unchanged:
         signed = ", signed" if seal.signed else ""
         return [

@@ -48,8 +48,8 @@ def run_ports(options: argparse.Namespace, interrupts: Interrupts) -> int:
         print(line)
     if not ports:
         print(
-            "no serial ports found; plug an adapter in, and if it does not show up ask "
-            "`penstock doctor`",
+            "no serial ports found; plug in an adapter; if it does not appear, run `penstock "
+            "doctor`",
             file=sys.stderr,
         )
     return ExitCode.OK

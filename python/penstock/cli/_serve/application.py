@@ -48,7 +48,7 @@ def import_application(name: str, *, factory: bool, folder: str) -> Any:
     except AttributeError as error:
         raise CommandError(
             f"module {module_name!r} has no attribute {path!r}; write the name of the application "
-            "in it behind the colon",
+            "after the colon",
             ExitCode.CONFIG,
         ) from error
     if not callable(found):

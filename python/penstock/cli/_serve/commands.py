@@ -20,8 +20,8 @@ def add_serve_command(commands: Any, epilog: str) -> None:
     serve = commands.add_parser(
         "serve",
         help="serve an ASGI or WSGI application over HTTP",
-        description="Serve an ASGI or WSGI application. The options have uvicorn's names. The exit "
-        "code is 3 if the application or its address is not there.",
+        description="Serve an ASGI or WSGI application. The options have uvicorn's names. The "
+        "exit code is 3 if the application or its address is not available.",
         epilog=epilog,
     )
     serve.add_argument("app", metavar="MODULE:ATTRIBUTE", help="the application")
@@ -53,7 +53,7 @@ def _add_places(serve: Any) -> None:
         type=_positive,
         default=2048,
         metavar="CONNECTIONS",
-        help="that wait to be accepted; default: %(default)s",
+        help="connections that wait to be accepted; default: %(default)s",
     )
 
 
@@ -73,17 +73,18 @@ def _add_processes(serve: Any) -> None:
         type=_seconds,
         default=5.0,
         metavar="SECONDS",
-        help="without a sign of the worker's loop, after which it is killed; default: %(default)g",
+        help="kill a worker whose loop is unresponsive for this time; default: %(default)g",
     )
     group.add_argument(
         "--timeout-worker-start",
         type=_seconds,
         default=60.0,
         metavar="SECONDS",
-        help="in which a new worker of a running server is ready, or is killed; 0: no limit; "
+        help="kill a new worker of a running server that is not ready after this time; 0: no "
+        "limit; "
         "default: %(default)g",
     )
-    group.add_argument("--reload", action="store_true", help="start again when a file has changed")
+    group.add_argument("--reload", action="store_true", help="restart when a file changes")
     group.add_argument(
         "--reload-dir", action="append", metavar="DIR", help="a folder to watch; default: this one"
     )
@@ -96,40 +97,40 @@ def _add_processes(serve: Any) -> None:
         type=_seconds,
         default=0.25,
         metavar="SECONDS",
-        help="between looks; default: %(default)g",
+        help="time between checks; default: %(default)g",
     )
     group.add_argument(
         "--limit-max-requests",
         type=_positive,
         metavar="REQUESTS",
-        help="after which a worker is replaced, and a single process ends",
+        help="requests after which a worker is replaced, and a single process ends",
     )
     group.add_argument(
         "--limit-max-requests-jitter",
         type=_count,
         default=0,
         metavar="REQUESTS",
-        help="at most so many more, chosen at random in each process",
+        help="each process adds a random number of requests, up to this",
     )
     group.add_argument(
         "--limit-max-memory",
         type=_size,
         metavar="BYTES",
-        help="of a process, after which it is replaced or ends; 512M, 2G",
+        help="memory of a process at which it is replaced or ends, such as 512M or 2G",
     )
     group.add_argument(
         "--limit-max-memory-jitter",
         type=_size,
         default=0,
         metavar="BYTES",
-        help="at most so much more, chosen at random in each process",
+        help="each process adds a random amount, up to this",
     )
     group.add_argument(
         "--timeout-graceful-shutdown",
         type=_seconds,
         default=30.0,
         metavar="SECONDS",
-        help="that running requests have at the end; default: %(default)g",
+        help="time for running requests at shutdown; default: %(default)g",
     )
 
 
@@ -138,23 +139,29 @@ def _add_application(serve: Any) -> None:
     group.add_argument(
         "--factory", action="store_true", help="call ATTRIBUTE, which returns the application"
     )
-    group.add_argument("--app-dir", default="", metavar="DIR", help="where MODULE is looked for")
-    group.add_argument("--env-file", metavar="FILE", help="variables that are set before")
+    group.add_argument(
+        "--app-dir", default="", metavar="DIR", help="the folder in which MODULE is searched"
+    )
+    group.add_argument(
+        "--env-file", metavar="FILE", help="a file of environment variables to set first"
+    )
     group.add_argument("--lifespan", choices=("auto", "on", "off"), default="auto")
     group.add_argument(
         "--interface",
         choices=("auto", "asgi3", "asgi2", "wsgi"),
         default="auto",
-        help="auto tells it by what the application takes",
+        help="auto detects it from the application's parameters",
     )
     group.add_argument(
         "--wsgi-threads",
         type=_positive,
         default=16,
         metavar="NUMBER",
-        help="that run a WSGI application, in each process; default: %(default)s",
+        help="threads that run a WSGI application, in each process; default: %(default)s",
     )
-    group.add_argument("--root-path", default="", metavar="PATH", help="a proxy has removed it")
+    group.add_argument(
+        "--root-path", default="", metavar="PATH", help="the path prefix that a proxy has removed"
+    )
     group.add_argument(
         "--loop",
         type=_loop,
@@ -173,12 +180,13 @@ def _add_layers(serve: Any) -> None:
         default=[],
         type=_static,
         metavar="PREFIX=DIR",
-        help="files of a folder below a prefix of the path; may be given again",
+        help="serve the files of a folder under a path prefix; may be repeated",
     )
     group.add_argument(
         "--compress",
         action="store_true",
-        help="compress what gains by it: gzip; br and zstd with the packages brotli and zstandard",
+        help="compress suitable responses: gzip; br and zstd with the packages brotli and "
+        "zstandard",
     )
     group.add_argument(
         "--metrics",
@@ -186,7 +194,9 @@ def _add_layers(serve: Any) -> None:
         type=metrics_address,
         help="serve metrics for Prometheus on HOST:PORT, PORT or unix:PATH",
     )
-    group.add_argument("--check", action="store_true", help="say whether it would start, and end")
+    group.add_argument(
+        "--check", action="store_true", help="check whether the server would start, and exit"
+    )
 
 
 def _add_logs(serve: Any) -> None:
@@ -202,7 +212,7 @@ def _add_logs(serve: Any) -> None:
         "--access-log-format",
         choices=("uvicorn", "json"),
         default="uvicorn",
-        help="json has an object with the duration on each line; default: %(default)s",
+        help="json writes an object with the duration on each line; default: %(default)s",
     )
     group.add_argument("--use-colors", action=argparse.BooleanOptionalAction, default=None)
 
@@ -214,7 +224,7 @@ def _add_http(serve: Any) -> None:
         "--forwarded-allow-ips",
         default=os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1"),
         metavar="HOSTS",
-        help="proxies to believe: addresses, networks, unix, *; default: %(default)s",
+        help="trusted proxies: addresses, networks, unix, *; default: %(default)s",
     )
     group.add_argument("--server-header", action=argparse.BooleanOptionalAction, default=True)
     group.add_argument("--date-header", action=argparse.BooleanOptionalAction, default=True)
@@ -224,47 +234,47 @@ def _add_http(serve: Any) -> None:
         default=[],
         type=_header,
         metavar="NAME:VALUE",
-        help="a field of every response; may be given again",
+        help="a header of every response; may be repeated",
     )
     group.add_argument(
         "--limit-concurrency",
         type=_positive,
         metavar="NUMBER",
-        help="connections or requests at which the answer is 503",
+        help="the number of connections or requests at which the answer is 503",
     )
     group.add_argument(
         "--timeout-keep-alive",
         type=_seconds,
         default=5.0,
         metavar="SECONDS",
-        help="after which an idle connection is closed; default: %(default)g",
+        help="close an idle connection after this time; default: %(default)g",
     )
     group.add_argument(
         "--timeout-head",
         type=_seconds,
         default=30.0,
         metavar="SECONDS",
-        help="in which a request's head arrives; 0: no limit; default: %(default)g",
+        help="time limit for a request's head; 0: no limit; default: %(default)g",
     )
     group.add_argument(
         "--timeout-body",
         type=_seconds,
         default=60.0,
         metavar="SECONDS",
-        help="without a byte of an awaited body; 0: no limit; default: %(default)g",
+        help="time limit without a byte of an awaited body; 0: no limit; default: %(default)g",
     )
     group.add_argument(
         "--timeout-send",
         type=_seconds,
         default=60.0,
         metavar="SECONDS",
-        help="in which a client takes nothing of what was sent; 0: no limit; default: %(default)g",
+        help="time limit in which a client accepts no data; 0: no limit; default: %(default)g",
     )
     group.add_argument(
         "--http2",
         action=argparse.BooleanOptionalAction,
         default=False,
-        help="HTTP/2 too, where the client chooses it; needs libnghttp2; default: not",
+        help="also offer HTTP/2; needs libnghttp2; default: off",
     )
     # A command line for uvicorn may have these; the parser has its own limits.
     group.add_argument("--http", default="auto", help="no effect: there is one parser")
@@ -274,7 +284,7 @@ def _add_http(serve: Any) -> None:
     group.add_argument(
         "--reset-contextvars",
         action="store_true",
-        help="no effect: each request has a context of its own",
+        help="no effect: each request has its own context",
     )
 
 

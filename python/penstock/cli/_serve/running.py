@@ -132,7 +132,7 @@ def _tls_context(options: argparse.Namespace) -> ssl.SSLContext | None:
     if options.ssl_certfile is None and options.ssl_keyfile is None:
         return None
     if options.ssl_certfile is None:
-        raise CommandError("--ssl-keyfile needs --ssl-certfile too", ExitCode.USAGE)
+        raise CommandError("--ssl-keyfile also needs --ssl-certfile", ExitCode.USAGE)
     try:
         protocol = options.ssl_version or ssl.PROTOCOL_TLS_SERVER
         context = ssl.SSLContext(protocol)

@@ -185,7 +185,7 @@ class Supervisor:
         elif worker.ready:
             if now - worker.heard > patience and worker.kill():
                 self._log.error(
-                    "Worker [%d] has shown no sign of life for %g s; it is killed",
+                    "Worker [%d] has been unresponsive for %g s; it is killed",
                     worker.pid,
                     patience,
                 )
@@ -225,7 +225,7 @@ class Supervisor:
         if code == ExitCode.CONFIG and not worker.ready and not self._options.reload:
             if not any(each.ready for each in self._workers):
                 return False
-            self._log.error("A new worker did not start; the others go on")
+            self._log.error("A new worker did not start; the others continue")
             self._not_before = now + _SHORTEST_LIFE
         self._log.info("Worker [%d] ended (%d)", worker.pid, code)
         if self._options.reload and not worker.ready:

@@ -21,7 +21,7 @@ class RunOptions:
     """When rows are written, and when files are joined.
 
     Attributes:
-        part_duration: rows are in the archive after this time at the latest.
+        part_duration: archive rows after this time at the latest.
         part_bytes: messages of so many bytes are a file, or a transaction, before that.
         file_bytes: small files are joined up to about this size.
         join: from how many small files on.
