@@ -509,3 +509,26 @@ async def test_a_month_at_ten_hertz_keeps_nothing_but_counts() -> None:
     assert max(sizes) < 1000
     assert len(summary.as_dict()) == len(recording.summary.as_dict())
     assert len(recording._rows.buffer._statuses) <= 1
+
+
+@pytest.mark.parametrize("alignment", [Alignment.START, Alignment.UTC])
+async def test_buses_of_one_rate_share_each_slot_of_a_clock_that_goes_on(
+    alignment: Alignment,
+) -> None:
+    targets: list[int] = []
+
+    class Going(HandClock):
+        """Never shows one time twice."""
+
+        def monotonic_ns(self) -> int:
+            self.now += 1_000
+            return self.now
+
+        async def sleep_until_ns(self, target: int) -> None:
+            targets.append(target)
+            await super().sleep_until_ns(target)
+
+    bench = Bench([["a"], ["b"], ["c"]])
+    rows, _ = await rows_of(bench, rate_hz=10, duration=0.4, alignment=alignment, clock=Going())
+    assert len(rows) == len(targets) == 12
+    assert len(set(targets)) == 4

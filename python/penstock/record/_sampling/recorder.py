@@ -64,10 +64,12 @@ class Recording:
         self._duration = duration
         buses = sources.buses()
         self._buses: list[tuple[Bus, BusSchedule]] = []
+        begin_ns, begin_utc_ns = clock.monotonic_ns(), clock.utc_ns()
         for number, bus in enumerate(buses):
             start_ns = first_slot_ns(
                 alignment,
-                clock,
+                begin_ns,
+                begin_utc_ns,
                 bus=number,
                 buses=len(buses),
                 fastest_hz=max(rates[name] for name in bus.names),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
-from penstock.record.clock import Cadence, Clock
+from penstock.record.clock import Cadence
 
 __all__ = ["Alignment", "BusSchedule", "Lane", "first_slot_ns"]
 
@@ -108,15 +108,22 @@ class BusSchedule:
 
 
 def first_slot_ns(
-    alignment: Alignment, clock: Clock, *, bus: int, buses: int, fastest_hz: float
+    alignment: Alignment,
+    start_ns: int,
+    start_utc_ns: int,
+    *,
+    bus: int,
+    buses: int,
+    fastest_hz: float,
 ) -> int:
     """When slot 0 of a bus is due, on the monotonic clock.
 
+    ``start_ns`` and ``start_utc_ns`` are the start of the recording on both clocks, the same for
+    all of its buses: those of one rate then share each slot, and one wake-up.
     ``bus`` of ``buses`` is its number, ``fastest_hz`` the highest rate on it.
     """
-    now = clock.monotonic_ns()
     if alignment is Alignment.UTC:
-        return now + -clock.utc_ns() % _SECOND
+        return start_ns + -start_utc_ns % _SECOND
     if alignment is Alignment.SPREAD:
-        return now + int(bus * _SECOND / (buses * fastest_hz))
-    return now
+        return start_ns + int(bus * _SECOND / (buses * fastest_hz))
+    return start_ns
