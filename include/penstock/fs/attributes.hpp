@@ -52,7 +52,7 @@ struct FileTimes {
 [[nodiscard]] Task<Result<>> set_attribute(std::string path, std::string name, Bytes value,
                                            bool follow = true);
 
-/// removexattr(2). Errors: as of `attribute`.
+/// removexattr(2). Errors: as for `attribute`.
 [[nodiscard]] Task<Result<>> remove_attribute(std::string path, std::string name,
                                               bool follow = true);
 

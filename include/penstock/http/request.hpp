@@ -62,8 +62,8 @@ public:
         return fields().find(name);
     }
 
-    /// Who asks: the remote address of the connection (getpeername(2)), of its TCP socket under TLS
-    /// too. Behind a proxy this is the proxy's.
+    /// The remote address of the connection (getpeername(2)), or of its TCP socket under TLS.
+    /// Behind a proxy, this is the address of the proxy.
     ///
     /// Errors: `address_family_not_supported` for a Unix socket, `not_supported` for a stream that
     /// has no socket, `not_connected` once the client has reset the connection.

@@ -234,7 +234,7 @@ template <typename T, typename Function>
 }
 
 /// The same for the receiving end of a channel: a copy of it, or its only object, which then closes
-/// the channel when this ends. So senders do not wait for ever after an error.
+/// the channel when this ends. So senders do not wait forever after an error.
 template <typename T, typename Function>
 [[nodiscard]] Task<Result<>> for_each_concurrent(Receiver<T> receiver, std::size_t limit,
                                                  Function function) {

@@ -75,7 +75,7 @@ public:
     }
 
     /// Makes the handshake of a server. Errors as `connect`. Limit its time: a client that sends
-    /// nothing would hold the connection for ever. It ends when the session tickets, about 500
+    /// nothing would hold the connection forever. It ends when the session tickets, about 500
     /// bytes, are written: a stream in memory that holds less makes it wait for a read.
     [[nodiscard]] static Task<Result<Stream>> accept(S stream, Context context) {
         return begin(std::forward<S>(stream), std::move(context), detail::Engine::Side::server, {});

@@ -54,11 +54,11 @@ struct SessionOptions {
 /// What the server sends while there is no connection is lost. A message of the program is sent at
 /// most once.
 ///
-/// It gives up where another attempt would not mend what is wrong: after `invalid_argument` and
-/// `protocol_not_supported`; after a response to the handshake that is none of a WebSocket server,
+/// It gives up when another attempt cannot succeed: after `invalid_argument` and
+/// `protocol_not_supported`; after a response to the handshake that is not from a WebSocket server,
 /// but for the statuses 408, 425, 429, 500, 502, 503 and 504; after a close code 1002, 1003, 1007
-/// to 1010 or 3000 to 4999; after data of the server that breaks the protocol or a limit. After
-/// everything else it tries again, for ever: `close`, or a cancellation, ends that.
+/// to 1010 or 3000 to 4999; after data from the server that violates the protocol or a limit. After
+/// everything else it tries again forever, until `close` or a cancellation.
 ///
 /// One task may receive while others send. Must not be destroyed while an operation waits.
 ///

@@ -81,8 +81,8 @@ public:
     [[nodiscard]] static constexpr std::size_t size_of(std::uint64_t payload_size) noexcept {
         return payload_size < 126 ? 2 : payload_size < 65536 ? 4 : 10;
     }
-    /// Writes a header without a mask key to `out`, for who has `size_of(payload_size)` bytes of
-    /// room in front of a payload.
+    /// Writes a header without a mask key to `out`, for a caller with `size_of(payload_size)` bytes
+    /// of room in front of a payload.
     static void write(std::byte* out, Opcode opcode, std::uint64_t payload_size,
                       Options options) noexcept;
 

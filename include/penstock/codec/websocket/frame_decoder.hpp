@@ -96,8 +96,8 @@ public:
 
     /// Whether a message has begun and not ended.
     [[nodiscard]] bool inside_message() const noexcept { return message_ != Opcode::continuation; }
-    /// Whether nothing is kept: what follows is the begin of a frame, and of a message unless it
-    /// is a control frame. A new decoder would go on as well.
+    /// Whether nothing is kept: what follows begins a frame, and a message unless it
+    /// is a control frame. A new decoder could continue here.
     [[nodiscard]] bool at_rest() const noexcept {
         return state_ == State::header && kept_ == 0 && !inside_message();
     }

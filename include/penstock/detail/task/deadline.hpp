@@ -9,7 +9,7 @@
 namespace penstock::detail {
 
 /// Rounds up to nanoseconds, so that nothing ends early. Durations that do not fit become the
-/// maximum. Negative ones and NaN become 0: what is not a time must not wait for ever.
+/// maximum. Negative ones and NaN become 0: what is not a time must not wait forever.
 template <typename Rep, typename Period>
 [[nodiscard]] constexpr io::MonotonicTime
 nanoseconds_of(std::chrono::duration<Rep, Period> duration) noexcept {

@@ -31,7 +31,7 @@ struct WorkerJob : io::ListHook<WorkerJob> {
 /// up to a limit. Threads stay until the pool is destroyed. They block all signals.
 ///
 /// Threads do not survive a fork, so a child creates its own pool of the process on first use. It
-/// does not touch its parent's, whose mutex may be locked for ever.
+/// does not touch its parent's, whose mutex may be locked forever.
 class WorkerPool {
 public:
     /// The limit of the process's pool.
