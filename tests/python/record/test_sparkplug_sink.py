@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import time
 from collections.abc import Iterator
@@ -12,7 +13,14 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch, SparkplugSink
+from penstock.record import (
+    ColumnBuffer,
+    Field,
+    RecordSchema,
+    SampleBatch,
+    SinkWriteError,
+    SparkplugSink,
+)
 from penstock.record._mqtt.broker import Broker
 from penstock.record._mqtt.packets import Message
 from penstock.record._mqtt.sparkplug_payload import DataType, Metric, encode_payload, fields_of
@@ -189,6 +197,27 @@ async def test_a_check_ends_no_session_of_a_running_node(broker: Mosquitto, tmp_
 
 def _asked(sink: SparkplugSink) -> bool:
     return bool(sink._spooled.transport._rebirth)  # type: ignore[attr-defined]
+
+
+async def test_two_recorders_that_are_one_node_are_told(broker: Mosquitto, tmp_path: Path) -> None:
+    """Each would end the session of the other for ever, and bear and bury the node each time."""
+    address = broker.url().replace("mqtt://", "sparkplug://") + "/twice/node"
+    sinks = [SparkplugSink(address, spool=tmp_path / name, **PATIENT) for name in "ab"]
+
+    def is_told() -> bool:
+        return any("give one of the two another name" in (each.trouble or "") for each in sinks)
+
+    for each in sinks:
+        await each.open()
+    with anyio.fail_after(60):
+        while not is_told():
+            for each in sinks:
+                await each.write_batch(batch(("fuel", {"Flow": 1.0})))
+                await each.flush()
+            await anyio.sleep(0.01)
+    for each in sinks:
+        with contextlib.suppress(SinkWriteError):  # it may be the one that waits
+            await each.close()
 
 
 async def test_a_lost_connection_is_a_new_birth(tmp_path: Path) -> None:

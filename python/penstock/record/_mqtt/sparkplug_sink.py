@@ -28,7 +28,7 @@ from penstock.record._mqtt.sparkplug_payload import (
 )
 from penstock.record._network.kept_connection import KeptConnection
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
-from penstock.record._network.protocol import Misconfigured
+from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record._network.server import BrokerAddress
 from penstock.record.sink import LossWindow
 
@@ -132,6 +132,9 @@ _REBIRTH = "Node Control/Rebirth"
 # A value that waited longer is not the present one.
 _PRESENT_NS = 5_000_000_000
 _MESSAGES_A_TURN = 256
+# Not every broker tells of another client with the same name, which ends each session soon.
+_BRIEF_S = 10.0
+_MOST_BRIEF = 3
 
 
 @dataclass(slots=True)
@@ -165,6 +168,8 @@ class SparkplugTransport:
         self._login = login
         self._births = births
         self._kept = KeptConnection(self._begin)
+        self._began = 0.0
+        self._brief = 0  # connections in a row that did not last
         self._devices: dict[str, _Device] = {}
         self._aliases = 0
         self._seq = 0
@@ -175,7 +180,7 @@ class SparkplugTransport:
         return self._shown
 
     async def check(self) -> None:
-        await self._kept.get()
+        await self._connected()
 
     async def probe(self) -> None:
         # Under another client's name: with its own, the broker would end a running node's session.
@@ -183,7 +188,7 @@ class SparkplugTransport:
         await broker.close()
 
     async def send(self, payload: bytes) -> int:
-        broker = await self._kept.get()
+        broker = await self._connected()
         rows = await asyncio.to_thread(list, rows_of(payload))
         for start in range(0, len(rows), _MESSAGES_A_TURN):
             messages: list[tuple[bytes, bytes]] = []
@@ -200,7 +205,23 @@ class SparkplugTransport:
         if broker is not None:
             await broker.close(reason=0x04)  # the broker publishes the will, which is NDEATH
 
+    async def _connected(self) -> Broker:
+        try:
+            return await self._kept.get()
+        except Away as error:
+            if error.lost_at is not None:
+                is_brief = error.lost_at - self._began < _BRIEF_S
+                self._brief = self._brief + 1 if is_brief else 0
+            raise
+
     async def _begin(self) -> Broker:
+        client = f"{self._group}-{self._node}"
+        if self._brief >= _MOST_BRIEF:
+            self._brief = 0
+            raise Misconfigured(
+                f"{_MOST_BRIEF} connections in a row have ended within {_BRIEF_S:g} s: if another "
+                f"client has the name {client} too, give one of the two another name"
+            )
         try:
             self._bd_seq = await asyncio.to_thread(self._next_bd_seq)
         except OSError as error:
@@ -208,7 +229,7 @@ class SparkplugTransport:
         number = Metric("bdSeq", None, None, DataType.INT64, self._bd_seq)
         death = encode_payload(None, [number], None)
         broker = await self._login.connect(
-            f"{self._group}-{self._node}",
+            client,
             Message(self._topic("NDEATH").decode(), death, 1),
             self._command,
         )
@@ -218,6 +239,7 @@ class SparkplugTransport:
         except BaseException:
             await broker.close(reason=0x04)
             raise
+        self._began = time.monotonic()
         return broker
 
     def _next_bd_seq(self) -> int:
