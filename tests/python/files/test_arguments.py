@@ -18,7 +18,7 @@ CONTENT = bytes(range(256)) * 4
 
 
 class Pair(ctypes.Structure):
-    """Items that ``memoryview.cast`` does not take."""
+    """Items that :mod:`struct` has no letter for."""
 
     _fields_ = (("number", ctypes.c_int32), ("flag", ctypes.c_int16))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import random
@@ -10,7 +9,6 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -191,12 +189,3 @@ def test_a_name_of_the_greatest_length_is_valid(tmp_path: Path) -> None:
         write_many({tmp_path / name: b"content"}, fsync=True)
         assert (tmp_path / name).read_bytes() == b"content"
     assert len(os.listdir(tmp_path)) == 2
-
-
-def test_contents_may_have_items_of_every_kind(tmp_path: Path) -> None:
-    class Pair(ctypes.Structure):
-        _fields_ = (("number", ctypes.c_int32), ("flag", ctypes.c_int16))
-
-    content: Any = (Pair * 2)(Pair(1, 2), Pair(3, 4))
-    assert write_many({tmp_path / "file": content}) == ctypes.sizeof(content)
-    assert (tmp_path / "file").read_bytes() == bytes(content)

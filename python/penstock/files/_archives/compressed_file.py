@@ -11,7 +11,6 @@ from typing import IO, TYPE_CHECKING, Any, AnyStr, Generic, Literal, TypeVar, ca
 
 from anyio.abc import AsyncResource
 
-from penstock._flat_view import flat_view
 from penstock.files._archives.formats import Format, open_blocking
 from penstock.files._archives.worker_turns import WorkerTurns
 from penstock.files._backend import current_backend
@@ -95,7 +94,7 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
 
     async def readinto(self, buffer: Any) -> int:
         """Read into a buffer until it is full or the file ends; returns the number of bytes."""
-        with flat_view(buffer) as view:
+        with memoryview(buffer) as whole, whole.cast("B") as view:
             data: Any = await self.read(len(view))
             view[: len(data)] = data
             return len(data)

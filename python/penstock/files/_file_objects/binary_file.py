@@ -10,7 +10,6 @@ from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from penstock._flat_view import flat_view
 from penstock.files._file_objects.allocation import allocate, punch_hole
 from penstock.files._file_objects.async_file import split_all
 from penstock.files._file_objects.batches import (
@@ -109,7 +108,7 @@ class BinaryFile(DescriptorFile):
     async def _readinto_in_turn(self, buffer: WriteableBuffer) -> int:
         try:
             self._check_readable()
-            with flat_view(buffer) as view:
+            with memoryview(buffer) as whole, whole.cast("B") as view:
                 if view.readonly:
                     raise TypeError(f"readinto() cannot fill {type(buffer).__name__}: read-only")
                 filled = 0
@@ -128,7 +127,7 @@ class BinaryFile(DescriptorFile):
 
     async def readinto1(self, buffer: WriteableBuffer) -> int:
         """Read into a buffer with at most one request; with none after a read-ahead."""
-        with flat_view(buffer) as view:
+        with memoryview(buffer) as whole, whole.cast("B") as view:
             if view.readonly:
                 raise TypeError(f"readinto1() cannot fill {type(buffer).__name__}: read-only")
             data = await self.read1(len(view)) if view else b""
@@ -351,7 +350,7 @@ class BinaryFile(DescriptorFile):
 
         Small ones are joined to one write, see ``pwrite``.
         """
-        views = [flat_view(buffer) for buffer in buffers]
+        views = [memoryview(buffer).cast("B") for buffer in buffers]
         if self._alignment == 1 and sum(map(len, views)) <= MOST_AT_ONCE:
             return await self.pwrite(b"".join(views), offset)
         total = 0

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from penstock._durable_files import with_path
-from penstock._flat_view import flat_view
 from penstock.files._backend import current_backend
 from penstock.files._detached import Stop, run_whole
 from penstock.files._whole_files.replacement import replace_file
@@ -52,7 +51,7 @@ async def write_file(
         raise TypeError("data is bytes, not str; encode it, for instance with .encode()")
     view = memoryview(data)
     # A view with gaps cannot be handed to the system as it is.
-    view = flat_view(view) if view.c_contiguous else memoryview(view.tobytes())
+    view = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
     name = os.fsdecode(path)
     backend = current_backend()
 

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock._durable_files import remove_temporary, temporary_path
-from penstock._flat_view import flat_view
 from penstock._renamed import renamed
 from penstock.uring._context import UringCtx
 from penstock.uring._errors import check_result, naming
@@ -163,7 +162,7 @@ def _write_file(
     fd = check_result(opened, target.path)
     try:
         try:
-            with flat_view(data) as content:
+            with memoryview(data) as view, view.cast("B") as content:
                 done = 0
                 while done < len(content):
                     part = content[done : done + LARGEST_WRITE]
