@@ -8,6 +8,7 @@ test. It adds no call to the path of a byte: the client calls the stream's own `
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Callable, Coroutine, Generator
@@ -93,22 +94,44 @@ class SerialSettings:
         Raises:
             AlicatConfigurationError: a value is none that a serial port can have.
         """
-        from penstock.serial import ByteSize, FlowControl, Parity, SerialConfig, StopBits
-
         try:
-            return SerialConfig(
-                baudrate=self.baudrate,
-                byte_size=ByteSize(str(self.bytesize)),
-                parity=Parity(str(self.parity).lower()),
-                stop_bits=StopBits(str(self.stopbits)),
-                flow_control=FlowControl(xon_xoff=self.xonxoff, rts_cts=self.rtscts),
-                exclusive=self.exclusive,
+            return _config_of(
+                self.baudrate,
+                self.bytesize,
+                self.parity,
+                self.stopbits,
+                self.rtscts,
+                self.xonxoff,
+                self.exclusive,
             )
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise AlicatConfigurationError(
                 f"serial settings for {self.port} are not valid: {error}",
                 context=ErrorContext(port=self.port, baudrate=self.baudrate),
             ) from error
+
+
+# A program opens its ports with a few settings, and again after each loss.
+@functools.lru_cache(maxsize=64, typed=True)
+def _config_of(
+    baudrate: int,
+    bytesize: int,
+    parity: str,
+    stopbits: int,
+    rtscts: bool,
+    xonxoff: bool,
+    exclusive: bool,
+) -> SerialConfig:
+    from penstock.serial import ByteSize, FlowControl, Parity, SerialConfig, StopBits
+
+    return SerialConfig(
+        baudrate=baudrate,
+        byte_size=ByteSize(str(bytesize)),
+        parity=Parity(str(parity).lower()),
+        stop_bits=StopBits(str(stopbits)),
+        flow_control=FlowControl(xon_xoff=xonxoff, rts_cts=rtscts),
+        exclusive=exclusive,
+    )
 
 
 class ExchangePart(Protocol):

@@ -282,10 +282,13 @@ class AlicatProtocolClient(LineClient):
             rows.append(line)
             return True
 
+        another = Row.ANOTHER
+
         def decode(line: bytes) -> Row | None:
-            if not take_row(line):
+            if line[0] != unit or not is_row(line):
                 refuse_line(line, unit_id, wanted=wanted)
-            return None if is_last(line) else Row.ANOTHER
+            rows.append(line)
+            return None if is_last(line) else another
 
         async with self._turn(unit):
             self._check_question(generation)

@@ -184,6 +184,7 @@ _TEXT_TYPES = frozenset({"string", "text", "char"})
 _CODE = re.compile(r"[A-Z0-9]{3}$")
 _ROW = re.compile(rb"[A-Z]\s+D\d+\s")
 _LAST_DEFAULT = re.compile(rb"[A-Z]\s+D\d+\s+\d+\s+\*\S.*\sLCK$")
+_BACKSPACE = 8
 _LAST_LEGACY = re.compile(rb"[A-Z]\s+D\d+\s+Status\s.*\sMOV\s+\S+$")
 
 
@@ -198,7 +199,8 @@ def is_last_format_row(line: bytes) -> bool:
     A table that continues after it loses nothing important: status codes are known without a table,
     and all columns are before them.
     """
-    if b"LCK" not in line and b"MOV" not in line and b"\x08" not in line:
+    # find() and a number, because `in` with bytes raises an error and clears it each time.
+    if line.find(b"LCK") < 0 and line.find(b"MOV") < 0 and _BACKSPACE not in line:
         return False
     line = _without_padding(line)
     return _LAST_DEFAULT.match(line) is not None or _LAST_LEGACY.match(line) is not None
