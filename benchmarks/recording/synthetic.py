@@ -39,7 +39,7 @@ def value_of(number: int) -> float:
 async def record_with_penstock(sink_name: str, path: Path, samples: int) -> float:
     """Seconds for all samples, by the recorder's own way from a result to a row."""
     import penstock.record as ours
-    from penstock.record._sampling.sources import SourceSet
+    from penstock.record._sampling.source_set import SourceSet
     from penstock.record._sampling.summary import AcquisitionSummary
     from penstock.record._sampling.waiting_rows import WaitingRows
 

@@ -29,9 +29,9 @@ from penstock.cli._recording.display import Display, show, tell
 from penstock.cli._recording.instruments import Joining, controller_of
 from penstock.cli._recording.network_sinks import NetworkSinks
 from penstock.cli._recording.notes import take_notes
-from penstock.cli._recording.output import make_folder, remove_if_empty, written_files
 from penstock.cli._recording.plan import DevicePlan, RunPlan
 from penstock.cli._recording.progress import Progress
+from penstock.cli._recording.run_folder import make_folder, remove_if_empty, written_files
 from penstock.cli._recording.safe_states import SafeStates
 from penstock.cli._recording.watched_source import WatchedSource
 from penstock.cli._service_manager import ServiceManager

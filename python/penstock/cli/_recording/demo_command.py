@@ -13,9 +13,9 @@ from pathlib import Path
 
 from penstock.cli._dashboard.plan import dash_plan
 from penstock.cli._interrupts import Interrupts
-from penstock.cli._recording.output import default_folder
 from penstock.cli._recording.plan import DevicePlan, RunPlan, SetpointStep
 from penstock.cli._recording.plan_run import run_plan
+from penstock.cli._recording.run_folder import default_folder
 from penstock.cli._recording.simulator import simulated_buses
 
 __all__ = ["run_demo"]

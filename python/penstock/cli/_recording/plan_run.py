@@ -17,9 +17,9 @@ from penstock.cli._dashboard.page import check_dash_parts
 from penstock.cli._errors import CommandError, ExitCode, Interrupted, one_line
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.display import open_display
-from penstock.cli._recording.output import check_output
 from penstock.cli._recording.plan import RunPlan
 from penstock.cli._recording.progress import DeviceProgress, Progress
+from penstock.cli._recording.run_folder import check_output
 
 __all__ = ["check_native_loop", "check_parts", "run_plan"]
 

@@ -14,10 +14,10 @@ from penstock.cli._keys import signing_key
 from penstock.cli._recording.config import load_config, sink_of_option
 from penstock.cli._recording.instruments import Joining
 from penstock.cli._recording.network_sinks import NetworkSinks
-from penstock.cli._recording.output import check_output, default_folder
 from penstock.cli._recording.plan import DevicePlan, RunPlan
 from penstock.cli._recording.plan_run import check_parts, run_plan
 from penstock.cli._recording.progress import DeviceProgress, Progress
+from penstock.cli._recording.run_folder import check_output, default_folder
 
 __all__ = ["run_record"]
 

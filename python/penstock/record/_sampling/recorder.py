@@ -20,7 +20,7 @@ from penstock.record._columns.columns import ColumnBuffer, describe_error
 from penstock.record._sample import from_utc_ns
 from penstock.record._sampling.loop_watch import LoopWatch
 from penstock.record._sampling.schedule import Alignment, BusSchedule, Lane, first_slot_ns
-from penstock.record._sampling.sources import Bus, SourceSet, new_run_id
+from penstock.record._sampling.source_set import Bus, SourceSet, new_run_id
 from penstock.record._sampling.stream_source import take_all
 from penstock.record._sampling.summary import AcquisitionSummary, DeviceSummary
 from penstock.record._sampling.waiting_rows import WaitingRows
