@@ -12,13 +12,13 @@ from penstock.cli._dash.commands import add_dash_command, add_grafana_command
 from penstock.cli._dashboard.plan import add_serving_options
 from penstock.cli._grammar import NamingParser, metrics_address
 from penstock.cli._interrupts import Interrupts
-from penstock.cli._recordings.commands import (
+from penstock.cli._serial.commands import add_serial_commands
+from penstock.cli._serve.commands import add_serve_command
+from penstock.cli._stored.commands import (
     add_archive_command,
     add_query_command,
     add_recordings_commands,
 )
-from penstock.cli._serial.commands import add_serial_commands
-from penstock.cli._serve.commands import add_serve_command
 
 __all__ = ["build_parser"]
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import penstock.record
 from penstock.cli import main
-from penstock.cli._recordings.checks import NEEDED, Findings, check
-from penstock.cli._recordings.polls import Distances
+from penstock.cli._stored.checks import NEEDED, Findings, check
+from penstock.cli._stored.polls import Distances
 from penstock.record import ColumnBuffer, Field, ParquetSink, RecordSchema, SampleBatch
 from penstock.record._stored import line_tables
 from penstock.record.sink_choice import sink_for

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock.record
-from penstock.cli._recordings.export_command import Resampler, resample
+from penstock.cli._stored.export_command import Resampler, resample
 from tests.python.cli.made_recordings import changing_recording, output, record_into
 
 READERS: dict[str, Any] = {

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.cli._recording.plot import dot_plot, sparkline
-from penstock.cli._recordings.picture import TimeAxis, date_text
+from penstock.cli._stored.picture import TimeAxis, date_text
 from penstock.record import (
     ColumnBuffer,
     Field,

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.cli import main
-from penstock.cli._recordings.commands import QUERY_FORMATS
-from penstock.cli._recordings.query_command import WRITERS, _Worker
+from penstock.cli._stored.commands import QUERY_FORMATS
+from penstock.cli._stored.query_command import WRITERS, _Worker
 from penstock.record import (
     ArrowSink,
     ColumnBuffer,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli._recordings.conversion import UnitError, convert_factor, parse_conditions
+from penstock.cli._stored.conversion import UnitError, convert_factor, parse_conditions
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.cli._recordings.checks import check
-from penstock.cli._recordings.reading import read_parts
+from penstock.cli._stored.checks import check
+from penstock.cli._stored.reading import read_parts
 from penstock.record import ParquetSink
 from tests.python.cli.made_recordings import changing_recording, output, record_into, rewritten
 from tests.python.record.batches import flow_batch

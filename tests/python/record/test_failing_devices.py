@@ -20,7 +20,7 @@ from penstock.alicat import (
     AlicatUnitIdMismatchError,
 )
 from penstock.alicat.modbus import ModbusExceptionError
-from penstock.cli._recordings.checks import check
+from penstock.cli._stored.checks import check
 from penstock.record import (
     AcquisitionSummary,
     CsvSink,

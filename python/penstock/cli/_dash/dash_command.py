@@ -21,7 +21,7 @@ from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.config import load_config
 from penstock.cli._recording.plan_run import check_native_loop
 from penstock.cli._recording.watch_command import watch_instruments
-from penstock.cli._recordings.reading import name_of
+from penstock.cli._stored.reading import name_of
 from penstock.record.postgres_server import is_postgres
 
 __all__ = ["run_dash"]

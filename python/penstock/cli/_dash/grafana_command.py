@@ -12,7 +12,7 @@ from typing import Any
 from penstock.cli._dash.grafana_dashboard import SOURCES, UID, DataSource, ShownField, dashboard
 from penstock.cli._errors import CommandError, ExitCode, explain_os_error
 from penstock.cli._recording.config import load_config
-from penstock.cli._recordings.reading import name_of, read_parts
+from penstock.cli._stored.reading import name_of, read_parts
 from penstock.record.arrow import measured_numbers, units_of
 
 __all__ = ["run_grafana"]

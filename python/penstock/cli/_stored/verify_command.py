@@ -11,8 +11,8 @@ from pathlib import Path
 
 from penstock.cli._errors import CommandError, ExitCode, harmless, one_line, print_error
 from penstock.cli._keys import public_key, signing_key
-from penstock.cli._recordings.checks import NEEDED, DeviceFindings, Findings, check
-from penstock.cli._recordings.reading import name_of, read_parts
+from penstock.cli._stored.checks import NEEDED, DeviceFindings, Findings, check
+from penstock.cli._stored.reading import name_of, read_parts
 from penstock.record import PublicKey, SealFindings, SigningKey, check_seals
 from penstock.record.damage import ShorterFormat
 from penstock.record.errors import RecordError

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from penstock.cli._recordings.polls import DeviceFindings, Polls
+from penstock.cli._stored.polls import DeviceFindings, Polls
 from penstock.record import SealFindings
 from penstock.record.arrow import pyarrow_module
 from penstock.record.schema import LEADING_COLUMNS, TRAILING_COLUMNS

@@ -192,25 +192,25 @@ def _add_range(parser: argparse.ArgumentParser) -> None:
 
 
 def _recover(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from penstock.cli._recordings.verify_command import recover_files
+    from penstock.cli._stored.verify_command import recover_files
 
     return recover_files(options)
 
 
 def _verify(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from penstock.cli._recordings.verify_command import run_verify
+    from penstock.cli._stored.verify_command import run_verify
 
     return run_verify(options)
 
 
 def _export(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from penstock.cli._recordings.export_command import run_export
+    from penstock.cli._stored.export_command import run_export
 
     return run_export(options)
 
 
 def _plot(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from penstock.cli._recordings.plot_command import run_plot
+    from penstock.cli._stored.plot_command import run_plot
 
     return run_plot(options)
 
@@ -293,7 +293,7 @@ def add_query_command(commands: Any, epilog: str) -> None:
 
 
 def _query(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from penstock.cli._recordings.query_command import run_query
+    from penstock.cli._stored.query_command import run_query
 
     return run_query(options, interrupts)
 
@@ -368,6 +368,6 @@ def _archiver_seconds(text: str) -> float:
 
 
 def _archive(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from penstock.cli._recordings.archive_command import run_archive
+    from penstock.cli._stored.archive_command import run_archive
 
     return run_archive(options, interrupts)

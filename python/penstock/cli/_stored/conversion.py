@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
-from penstock.cli._recordings.reading import units_by_device
+from penstock.cli._stored.reading import units_by_device
 from penstock.record.arrow import measured_numbers, pyarrow_module
 from penstock.record.stored_parts import StoredPart
 

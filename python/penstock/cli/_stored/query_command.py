@@ -128,7 +128,7 @@ def _attach(session: QuerySession, options: argparse.Namespace, worker: _Worker)
             worker.call(partial(session.attach_files, files))
             return
     # Here, because the readers of all formats take longer to import than a small query.
-    from penstock.cli._recordings.reading import read_parts
+    from penstock.cli._stored.reading import read_parts
 
     # In this thread, because reading prints warnings; a signal ends it between two pieces.
     parts = read_parts(options.path, options.table, pieces=True, rows_needed=True)
@@ -136,7 +136,7 @@ def _attach(session: QuerySession, options: argparse.Namespace, worker: _Worker)
 
 
 def _warn(damages: DamageList) -> None:
-    from penstock.cli._recordings.reading import warn
+    from penstock.cli._stored.reading import warn
 
     for damage in damages.listed:
         warn(f"{damage}; left out")
@@ -173,7 +173,7 @@ def _format(options: argparse.Namespace) -> str:
         )
     if options.overwrite:
         # Here, because the readers of all formats take longer to import than a small query.
-        from penstock.cli._recordings.reading import refuse_own_file
+        from penstock.cli._stored.reading import refuse_own_file
 
         refuse_own_file(options.path, Path(options.out))
     return str(name)

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from penstock._durable_files import put_file, write_fully
 from penstock.cli._errors import CommandError, ExitCode, explain_os_error
-from penstock.cli._recordings.reading import name_of, read_parts
+from penstock.cli._stored.reading import name_of, read_parts
 
 if TYPE_CHECKING:
-    from penstock.cli._recordings.picture import TimeAxis
+    from penstock.cli._stored.picture import TimeAxis
     from penstock.record.envelopes.curves import RecordedCurve
 
 __all__ = ["run_plot"]
@@ -52,7 +52,7 @@ def run_plot(options: argparse.Namespace) -> int:
         raise CommandError(
             "a plot needs numpy; run pip install 'penstock[cli]'", ExitCode.MISSING_PART
         )
-    from penstock.cli._recordings.picture import TimeAxis
+    from penstock.cli._stored.picture import TimeAxis
 
     bins = _TERMINAL_BINS if out is None else _BINS_A_PIXEL * options.width
     plotted = [found for file in options.files if (found := _curves(file, bins, options))]
@@ -162,7 +162,7 @@ def _print(plotted: Sequence[_Plotted], axis: TimeAxis) -> None:
 
 
 def _write(out: Path, plotted: Sequence[_Plotted], axis: TimeAxis, size: tuple[int, int]) -> None:
-    from penstock.cli._recordings.picture import PlottedCurve, draw_curves
+    from penstock.cli._stored.picture import PlottedCurve, draw_curves
     from penstock.record.envelopes.curves import line_of
 
     curves = [

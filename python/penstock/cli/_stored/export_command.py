@@ -18,14 +18,14 @@ from typing import Any, Literal
 
 from penstock._durable_files import put_file
 from penstock.cli._errors import CommandError, ExitCode, already_exists, explain_os_error, one_line
-from penstock.cli._recordings.conversion import conversion, convert
-from penstock.cli._recordings.reading import (
+from penstock.cli._stored.conversion import conversion, convert
+from penstock.cli._stored.reading import (
     name_of,
     read_parts,
     refuse_own_file,
     samples_of,
 )
-from penstock.cli._recordings.united_parts import UnitedParts
+from penstock.cli._stored.united_parts import UnitedParts
 from penstock.record.arrow import is_number, name_with_unit, pyarrow_module, unit_for, units_of
 from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.exported_tables import TABLE_WRITERS, TableWriter, describe_table, described_in

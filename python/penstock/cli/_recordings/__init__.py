@@ -1,1 +1,0 @@
-"""Recorded files: ``penstock recover``, ``verify``, ``export``, ``plot``, ``query`` and so on."""

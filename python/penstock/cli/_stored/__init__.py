@@ -1,0 +1,1 @@
+"""Stored recordings: ``penstock recover``, ``verify``, ``export``, ``plot``, ``query`` and more."""
