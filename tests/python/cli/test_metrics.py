@@ -87,6 +87,17 @@ def test_two_sinks_of_one_server_are_one_series() -> None:
     assert found['penstock_refused_rows_total server="influx://lab"'] == "3"
 
 
+def test_the_head_of_the_page_is_that_of_the_page() -> None:
+    endpoint = MetricsEndpoint("127.0.0.1:0", lambda: "penstock_x 1\n")
+    try:
+        asked = urllib.request.Request(endpoint.place, method="HEAD")
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            assert (answer.status, answer.headers["Content-Length"]) == (200, "13")
+            assert answer.read() == b""
+    finally:
+        endpoint.close()
+
+
 def test_promtool_accepts_the_page() -> None:
     program = shutil.which("promtool")
     if program is None:

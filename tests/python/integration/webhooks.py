@@ -21,6 +21,7 @@ class Receiver:
     Attributes:
         url: where it is.
         got: identity and body of each request, in order.
+        targets: path and query of each.
         answers: statuses for the next requests; 204 after them.
         changed: notified when a request has come.
     """
@@ -28,6 +29,7 @@ class Receiver:
     def __init__(self, secret: bytes) -> None:
         self.url = ""
         self.got: list[tuple[str, dict[str, Any]]] = []
+        self.targets: list[str] = []
         self.answers: list[int] = []
         self.changed = threading.Condition()
         self._secret = secret
@@ -65,6 +67,7 @@ def receiver(secret: bytes, port: int = 0) -> Iterator[Receiver]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
+            found.targets.append(self.path)
             try:
                 status = found.take(self.headers, body)
             except Exception:

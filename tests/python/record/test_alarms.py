@@ -292,3 +292,14 @@ def test_an_alarm_that_its_receiver_refuses_holds_up_no_other(
     assert got[:4] == [bad, bad, bad, good]
     assert got[4:] == ([bad, good] if all_refused else [])
     assert any("will not take" in text for text in delivery.said) is not all_refused
+
+
+def test_a_path_with_blanks_and_letters_is_one_path(tmp_path: Path, secret: Path) -> None:
+    alarms = book(tmp_path, "hook")
+    with receiver(SECRET) as hook:
+        url = hook.url.replace("/hook?x=1", "/a b/%2Fü?to=ann,bob&x=[1]")
+        delivery = AlarmDelivery(alarms, {"hook": Webhook(url, secret_file=secret)}, 0.01)
+        delivery.start()
+        alarms.begin(KEY, "too high", 3.0)
+        assert delivery.close() == 0
+    assert hook.targets == ["/a%20b/%2F%C3%BC?to=ann,bob&x=[1]"]

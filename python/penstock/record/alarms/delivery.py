@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from penstock.record._mqtt.broker import Broker
 from penstock.record._mqtt.broker_login import BROKER_SECRETS, BrokerLogin
@@ -266,7 +267,9 @@ class Webhook:
         tls = trusting(ca_file) if parts.scheme == "https" else None
         port = parts.port or (443 if tls else 80)
         self._http = HttpPost(parts.hostname, port, tls, timeout)
-        self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        # As it was written, but for blanks and letters that a request line cannot have.
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._target = quote(target, safe="/?%:@!$&'()*+,;=~[]")
         self._shown = f"{parts.scheme}://{parts.hostname}:{port}"
 
     def __str__(self) -> str:
