@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio.selector_events import _SelectorTransport  # type: ignore[attr-defined]
+import inspect
+from asyncio.selector_events import (  # type: ignore[attr-defined]
+    _SelectorDatagramTransport,
+    _SelectorTransport,
+)
 
 import pytest
 
@@ -18,16 +22,24 @@ READS_WHILE_PAUSED = pytest.mark.skipif(
     "pause_reading" not in vars(_SelectorTransport),
     reason="this CPython's asyncio reads although connection_made has paused",
 )
+COUNTS_HEADERS_ONCE = pytest.mark.skipif(
+    "header" in inspect.getsource(_SelectorDatagramTransport.sendto)
+    and "header" not in inspect.getsource(_SelectorDatagramTransport._sendto_ready),
+    reason="this CPython's asyncio adds the headers of queued datagrams and never subtracts them",
+)
 KINDS = [
     *(
         pytest.param(kind, id=name, marks=() if name == "tls" else READS_WHILE_PAUSED)
         for name, kind in event_programs.KINDS.items()
     ),
     *(pytest.param(kind, id=f"sock calls, {name}") for name, kind in sock_programs.KINDS.items()),
+    # Not on TCP: when a reset arrives depends on the kernel's load.
+    pytest.param(
+        server_programs.KINDS["server on unix"], id="server on unix", marks=READS_WHILE_PAUSED
+    ),
     *(
-        pytest.param(kind, id=name, marks=READS_WHILE_PAUSED)
-        for module in (server_programs, datagram_programs)
-        for name, kind in module.KINDS.items()
+        pytest.param(kind, id=name, marks=COUNTS_HEADERS_ONCE)
+        for name, kind in datagram_programs.KINDS.items()
     ),
 ]
 
