@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["CommandParser", "NamingParser", "metrics_address"]
+__all__ = ["CommandParser", "NamingParser", "metrics_address", "recording_address"]
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -114,7 +114,7 @@ class _NotBuilt:
         return self
 
 
-# The option ``--metrics``.
+# Types of arguments.
 
 
 def metrics_address(text: str) -> str:
@@ -125,4 +125,16 @@ def metrics_address(text: str) -> str:
         check_address(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
+def recording_address(text: str) -> str:
+    """Check what names a recording: a path, or a URI of PostgreSQL, which holds no password."""
+    if text.startswith(("postgresql://", "postgres://")):
+        from penstock.record.postgres_server import check_uri
+
+        try:
+            check_uri(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
     return text

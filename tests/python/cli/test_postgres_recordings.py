@@ -68,12 +68,36 @@ def test_a_table_is_plotted(server: PostgresServer, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("command", ["verify", "plot"])
-def test_a_server_that_is_away_is_one_sentence_without_the_password(
+def test_a_server_that_is_away_is_one_sentence(
     capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    assert main([command, "postgresql://me:secret@localhost:1/gone"]) == 5
+    assert main([command, "postgresql://me@localhost:1/gone"]) == 5
+    assert "cannot read PostgreSQL at localhost:1/gone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["verify", "run.csv", "URI"],
+        ["plot", "URI"],
+        ["export", "URI", "out.csv"],
+        ["query", "URI", "SELECT 1"],
+        ["dash", "URI"],
+        ["grafana", "URI", "folder"],
+        ["recover", "URI"],
+        ["archive", "nats://localhost:1/lab", "URI"],
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize(
+    "uri", ["postgresql://me:secret@localhost:1/gone", "postgres://localhost/gone?password=secret"]
+)
+def test_a_password_on_the_command_line_is_refused_and_not_repeated(
+    capsys: pytest.CaptureFixture[str], words: list[str], uri: str
+) -> None:
+    assert main([uri if word == "URI" else word for word in words]) == 2
     error = capsys.readouterr().err
-    assert "cannot read PostgreSQL at localhost:1/gone" in error
+    assert "set PGPASSWORD in the environment" in error
     assert "secret" not in error
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from penstock.cli._dashboard.plan import add_serving_options
-from penstock.cli._grammar import metrics_address
+from penstock.cli._grammar import metrics_address, recording_address
 from penstock.cli._interrupts import Interrupts
 
 __all__ = ["add_dash_command", "add_grafana_command"]
@@ -24,6 +24,7 @@ def add_dash_command(commands: Any, epilog: str) -> None:
     )
     dash.add_argument(
         "target",
+        type=recording_address,
         metavar="TARGET",
         help="a run.toml; or a recording: a file, a folder, or a postgresql:// URI",
     )
@@ -68,7 +69,10 @@ def add_grafana_command(commands: Any, epilog: str) -> None:
         epilog=epilog,
     )
     grafana.add_argument(
-        "file", metavar="FILE", help="a file, a folder of parts, or a postgresql:// URI"
+        "file",
+        type=recording_address,
+        metavar="FILE",
+        help="a file, a folder of parts, or a postgresql:// URI",
     )
     grafana.add_argument("out", metavar="DIR", help="the folder to write, which must not exist")
     grafana.add_argument(

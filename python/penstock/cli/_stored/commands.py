@@ -7,6 +7,7 @@ import math
 from datetime import datetime
 from typing import Any
 
+from penstock.cli._grammar import recording_address
 from penstock.cli._interrupts import Interrupts
 
 __all__ = ["QUERY_FORMATS", "add_archive_command", "add_query_command", "add_recordings_commands"]
@@ -32,7 +33,9 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
         "Complete files after a kill or a power cut: add the rows of the journal, and cut off a "
         "torn end, which is kept next to the file in NAME.torn. A complete file is not changed.",
     )
-    recover.add_argument("files", nargs="+", metavar="FILE", help="a file of the run")
+    recover.add_argument(
+        "files", nargs="+", type=recording_address, metavar="FILE", help="a file of the run"
+    )
     recover.add_argument(
         "--force",
         action="store_true",
@@ -51,7 +54,7 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
         "files were sealed. Slots that the rows report as missed are counted, but are not gaps. "
         "The exit code is 8 if something is wrong.",
     )
-    verify.add_argument("files", nargs="+", metavar="FILE", help=_RECORDING)
+    verify.add_argument("files", nargs="+", type=recording_address, metavar="FILE", help=_RECORDING)
     _add_table(verify)
     verify.add_argument(
         "--key", metavar="PUBLIC", help="the key that must have signed the seals, as PEM"
@@ -68,7 +71,7 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
         "Write a recording to OUT in the format of its suffix: .csv, .parquet, .arrow, .jsonl, "
         ".xlsx, .nc or .h5.",
     )
-    export.add_argument("file", metavar="FILE", help=_RECORDING)
+    export.add_argument("file", type=recording_address, metavar="FILE", help=_RECORDING)
     export.add_argument("out", metavar="OUT", help="the file to write")
     _add_table(export)
     export.add_argument(
@@ -121,7 +124,7 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
         "plot recordings: PNG, SVG, or in the terminal",
         "Plot a column of recordings over time. Without --out, plot in the terminal.",
     )
-    plot.add_argument("files", nargs="+", metavar="FILE", help=_RECORDING)
+    plot.add_argument("files", nargs="+", type=recording_address, metavar="FILE", help=_RECORDING)
     _add_table(plot)
     plot.add_argument(
         "--field",
@@ -265,6 +268,7 @@ def add_query_command(commands: Any, epilog: str) -> None:
     )
     query.add_argument(
         "path",
+        type=recording_address,
         metavar="PATH",
         help="a file, a folder of parts, a folder tree of Parquet files, an archive as "
         "s3://BUCKET/PREFIX, or a postgresql:// URI",
@@ -316,7 +320,10 @@ def add_archive_command(commands: Any, epilog: str) -> None:
         "url", metavar="URL", help="nats://HOST[:PORT]/PREFIX, as for the recorders"
     )
     archive.add_argument(
-        "target", metavar="TARGET", help="a folder, s3://BUCKET/PREFIX, or a postgresql:// URI"
+        "target",
+        type=recording_address,
+        metavar="TARGET",
+        help="a folder, s3://BUCKET/PREFIX, or a postgresql:// URI",
     )
     archive.add_argument(
         "--table",
