@@ -151,7 +151,7 @@ def create_temporary(target: Target, mode: int = 0o666) -> tuple[int, str]:
             continue
         except OSError as error:
             raise with_path(error, target.path) from error
-    raise FileExistsError(errno.EEXIST, "no free name for a temporary file beside it", target.path)
+    raise FileExistsError(errno.EEXIST, "no free name for a temporary file next to it", target.path)
 
 
 def put_in_place(temporary: str, target: Target, *, overwrite: bool = True) -> None:

@@ -16,7 +16,7 @@ this module decides what *may go*, by three rules that no format has an exceptio
    of a text, one batch of a journal, one transaction of a log. The caller states in ``more`` what
    it sees beyond that, and a tail of more than ``most`` bytes counts as more by itself. Such a cut
    raises :class:`EndTooLargeError` before anything is written, unless ``force`` is given. Zero
-   bytes do not count: file systems leave them in place of the blocks that they had no time to
+   bytes do not count: file systems leave them instead of the blocks that they had no time to
    write, and they hold nothing.
 3. **The message names the copy.** :class:`Cut` carries its path and its size, and every command
    prints both.
@@ -138,8 +138,9 @@ def check_size(
     if more:
         raise EndTooLargeError(
             f"{path} cannot be read from byte {end} on, which is {size - end} of its {size} bytes, "
-            f"and {more}; nothing was changed. Look at the file, and keep a copy of it. To cut it "
-            "off there (what goes is kept beside it), add --force, or force=True in a program"
+            f"and {more}; nothing was changed. Inspect the file, and keep a copy. To cut it off "
+            "there (the part that is cut off is kept next to it), add --force, or force=True in a "
+            "program"
         )
 
 

@@ -1,4 +1,4 @@
-"""The build's last step: what it puts in place of the modules that a process may be importing."""
+"""The build's last step: what it puts instead of the modules that a process may be importing."""
 
 from __future__ import annotations
 

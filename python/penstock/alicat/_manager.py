@@ -504,7 +504,7 @@ class AlicatManager:
 
     def _check_addition(self, name: str, rate_hz: float | None) -> None:
         if self._closed:
-            raise AlicatValidationError("the manager is closed; make a new one")
+            raise AlicatValidationError("the manager is closed; create a new one")
         if name in self._members:
             raise AlicatValidationError(f"the name {name!r} is taken; choose another")
         if rate_hz is not None and not 0 < rate_hz < math.inf:
@@ -599,7 +599,7 @@ def _nothing() -> None:
 
 def _other_protocol(label: str, spoken: str) -> AlicatValidationError:
     return AlicatValidationError(
-        f"{label} is open for {spoken}; an instrument with another protocol needs a port of its own"
+        f"{label} is open for {spoken}; an instrument with another protocol needs its own port"
     )
 
 

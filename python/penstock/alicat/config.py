@@ -32,7 +32,7 @@ class AlicatConfig:
     unit_check_s: float = 10.0
     """Readings carry no unit, so a session asks for it at this interval; 0: never."""
     silences_before_identifying: int = 3
-    """After this number of unanswered questions in a row, the unit must identify itself again."""
+    """After this number of unanswered requests in a row, the unit must identify itself again."""
 
     def replace(self, **changes: Any) -> AlicatConfig:
         """A copy with other values."""

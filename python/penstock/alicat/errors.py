@@ -134,7 +134,7 @@ class UnknownGasError(_UnknownNameError):
     """No gas has this name or number."""
 
     _what = "gas"
-    _remedy = ": gas_list() names those that the instrument has, mixes too"
+    _remedy = ": gas_list() names those that the instrument has, including mixes"
 
 
 class UnknownFluidError(_UnknownNameError):

@@ -278,7 +278,7 @@ def describe_open_failure(settings: SerialSettings) -> Generator[None, None, Non
         raise
     except (ValueError, NotImplementedError) as error:
         raise AlicatConfigurationError(
-            f"the port {settings.port} does not take these settings: {error}",
+            f"the port {settings.port} does not accept these settings: {error}",
             context=ErrorContext(port=settings.port, baudrate=settings.baudrate),
         ) from error
     except OSError as error:

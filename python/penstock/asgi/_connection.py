@@ -117,7 +117,7 @@ class Connection(_core.HttpConnection):
         count = message.get("count")
         if count is not None:
             if count < 0:
-                raise ValueError(f"the count of a part must not be negative, unlike {count}")
+                raise ValueError(f"the count of a part must be 0 or more, not {count}")
             size = min(size, int(count))
         if request._begin_file(size, more, False):
             try:
@@ -162,7 +162,7 @@ class Connection(_core.HttpConnection):
         return size - left
 
     async def _run_websocket(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        # The native half runs it in place of the application.
+        # The native half runs it instead of the application.
         if self.transport is not None:
             await serve_websocket(self._owner, self.transport, scope, receive, send)
 

@@ -34,7 +34,7 @@ async def serve_websocket(
         owner: The server.
         connection: The transport of the stream's connection, which knows the addresses.
         scope: The scope of the request.
-        receive: Tells what comes on the stream, as of the body of a request.
+        receive: Tells what comes on the stream, as for the body of a request.
         send: Sends on the stream, as the body of a response.
     """
     loop = asyncio.get_running_loop()

@@ -21,7 +21,7 @@ def interface_of(app: Any) -> Interface:
         TypeError: If it cannot be called.
     """
     if not callable(app):
-        raise TypeError(f"an application must be callable, unlike {app!r}")
+        raise TypeError(f"an application must be callable, not {app!r}")
     if inspect.isclass(app):
         has_await = hasattr(app, "__await__")
     elif inspect.isfunction(app) or inspect.ismethod(app):

@@ -63,7 +63,7 @@ class ServerOptions:
         if self.lifespan not in ("auto", "on", "off"):
             raise ValueError(f"lifespan must be 'auto', 'on' or 'off', not {self.lifespan!r}")
         if self.root_path and not self.root_path.startswith("/"):
-            raise ValueError(f"root_path must begin with '/', unlike {self.root_path!r}")
+            raise ValueError(f"root_path must begin with '/', not {self.root_path!r}")
         if self.limit_concurrency is not None and self.limit_concurrency < 1:
             raise ValueError(f"limit_concurrency must be at least 1, not {self.limit_concurrency}")
         if self.limit_head_size < 256:

@@ -301,7 +301,7 @@ class Server:
         unfinished = self.unfinished()
         if unfinished:
             self._options.logger.error(
-                "%d task(s) have not ended after their cancellation, and are left: %s",
+                "%d task(s) have not ended after their cancellation, and are abandoned: %s",
                 len([task for task in self.native.tasks if not task.done()]),
                 ", ".join(unfinished),
             )
@@ -373,8 +373,8 @@ class serve:  # a function for its users, who await it or enter it
         app: The application, of ASGI or WSGI.
         host: The address to listen on, or several; None for all.
         port: The port to listen on; 0 for a free one, which `Server.port` has.
-        uds: The path of a Unix socket, in place of host and port.
-        sock: A listening socket, or several, in place of host and port. The file of a Unix socket
+        uds: The path of a Unix socket, instead of host and port.
+        sock: A listening socket, or several, instead of host and port. The file of a Unix socket
             stays when the server closes.
         ssl: The TLS context of an https server.
         backlog: Connections that the kernel keeps until they are accepted.
@@ -444,7 +444,7 @@ class serve:  # a function for its users, who await it or enter it
         **kwargs: Any,
     ) -> None:
         if sum(each is not None for each in (uds, sock)) > 1:
-            raise ValueError("uds and sock are two places to listen on; leave one out")
+            raise ValueError("uds and sock both say where to listen; leave one out")
         names = ServerOptions.__dataclass_fields__
         options = {name: kwargs.pop(name) for name in list(kwargs) if name in names}
         self._options = chosen = ServerOptions(**options)

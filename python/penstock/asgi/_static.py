@@ -83,7 +83,7 @@ class StaticFiles:
 
     def __init__(self, app: Application, prefix: str, folder: str) -> None:
         if not prefix.startswith("/"):
-            raise ValueError(f"a prefix of a path must begin with '/', unlike {prefix!r}")
+            raise ValueError(f"a prefix of a path must begin with '/', not {prefix!r}")
         self._app = app
         self._prefix = prefix.rstrip("/")
         mimetypes.init()  # reads files of the system, now and not at the first request

@@ -45,7 +45,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return str(self.client_address)
 
     def log_message(self, format: str, *args: Any) -> None:
-        pass  # it is asked every few seconds, for ever
+        pass  # it is asked every few seconds, forever
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):

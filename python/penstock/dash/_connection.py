@@ -197,9 +197,11 @@ class Connection:
     async def _carry_out(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:
         controls, device = self._controls, message.get("device")
         if controls is None or self._token is None:
-            raise ControlError("this dashboard only shows; start it with --control to change")
+            raise ControlError(
+                "this dashboard is read-only; start it with --control to allow changes"
+            )
         if not self._granted:
-            raise ControlError("the token of the terminal is needed to change instruments")
+            raise ControlError("changing instruments needs the token shown in the terminal")
         if self._board.ended is not None:
             raise ControlError("the recording has ended; nothing can be changed any more")
         if self._changes > _MOST_CHANGES:

@@ -1,4 +1,4 @@
-"""Asynchronous files: on Penstock's loop, on asyncio's others and on trio.
+"""Asynchronous files on Penstock's loop, on other asyncio loops and on trio.
 
 >>> from penstock import files
 >>> async with files.open("notes.txt") as notes:

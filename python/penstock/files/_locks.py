@@ -46,7 +46,7 @@ def lock(
     Args:
         path: the file. Lock one beside a file that is replaced, not that file itself.
         shared: any number of shared holders, or one exclusive one.
-        timeout: seconds to wait, None for ever; 0 asks once.
+        timeout: seconds to wait, None forever; 0 asks once.
         mode: permissions of a file that is made, less the umask.
 
     Returns:
@@ -60,7 +60,7 @@ def lock(
 class FileLock:
     """What :func:`lock` returns. Await it, or enter it with ``async with``, to acquire the lock.
 
-    Once released it can be acquired again. It does not count: who holds it cannot acquire it.
+    Once released it can be acquired again. It is not reentrant: a holder cannot acquire it again.
 
     Raises:
         TimeoutError: with the path, if others have held the lock until the timeout.
@@ -124,7 +124,9 @@ class FileLock:
 
     async def _acquire(self) -> FileLock:
         if self._busy or self._fd >= 0:
-            raise RuntimeError(f"this lock of {self._path!r} is held or awaited; make another one")
+            raise RuntimeError(
+                f"this lock of {self._path!r} is held or awaited; create another one"
+            )
         self._busy = True
         try:
             if self._timeout is None:

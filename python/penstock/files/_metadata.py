@@ -48,9 +48,9 @@ async def access(
     Args:
         path: the file.
         mode: ``os.F_OK``, or a sum of ``os.R_OK``, ``os.W_OK`` and ``os.X_OK``.
-        dir_fd: as of ``os.access``.
-        effective_ids: as of ``os.access``.
-        follow_symlinks: as of ``os.access``.
+        dir_fd: as for ``os.access``.
+        effective_ids: as for ``os.access``.
+        follow_symlinks: as for ``os.access``.
     """
     simple = dir_fd is None and not effective_ids and follow_symlinks
     backend = current_backend()

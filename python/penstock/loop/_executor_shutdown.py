@@ -14,7 +14,7 @@ from typing import Any
 
 
 async def shut_down(loop: Any, timeout: float | None) -> None:
-    """Wait ``timeout`` seconds (None: for ever), then warn and continue, as Python 3.13 does."""
+    """Wait ``timeout`` seconds (None: forever), then warn and continue, as Python 3.13 does."""
     loop._executor_shutdown_called = True
     executor = loop._default_executor
     if executor is None:

@@ -181,7 +181,7 @@ class PostgresTransport:
     def _refuse_existing(self) -> None:
         if self._beginning == "new" and self._server.table_exists():
             raise SinkExistsError(
-                f"the table {self._server.table!r} exists already in {self._server}: choose "
+                f"the table {self._server.table!r} already exists in {self._server}: choose "
                 f"another name, or pass overwrite=True to replace it or append=True to continue it"
             )
 

@@ -395,7 +395,7 @@ def check_stated_part(folder: Path, part: ListedPart, findings: SealFindings) ->
         return
     if there != part.entry["rows"]:
         stated = part.entry["rows"]
-        findings.problems.append(f"part {part.number} has {there} rows in place of {stated}")
+        findings.problems.append(f"part {part.number} has {there} rows instead of {stated}")
 
 
 def check_stated_tables(database: sqlite3.Connection, findings: SealFindings) -> None:

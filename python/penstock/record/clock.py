@@ -241,7 +241,7 @@ class Cadence:
 
     def __init__(self, start_ns: int, rate_hz: float) -> None:
         if not (math.isfinite(rate_hz) and 1e-6 <= rate_hz <= 1e6):
-            raise ValueError(f"rate_hz must lie between 1e-6 and 1e6 Hz, not {rate_hz!r}")
+            raise ValueError(f"rate_hz must be between 1e-6 and 1e6 Hz, not {rate_hz!r}")
         # 0.1 Hz means one in ten seconds, not the binary fraction next to it.
         rate = Fraction(repr(float(rate_hz)))
         self.start_ns: int = start_ns

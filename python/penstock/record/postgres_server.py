@@ -409,6 +409,6 @@ def check_uri(uri: str) -> None:
         ) from None
     if wrong:
         raise ValueError(
-            "a URL with postgresql:// holds no password, which every user of the machine could "
-            "read: set PGPASSWORD in the environment, or write it into ~/.pgpass"
+            "a URL with postgresql:// must not contain a password, which every user of the "
+            "machine could read: set PGPASSWORD in the environment, or write it into ~/.pgpass"
         )

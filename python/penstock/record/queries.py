@@ -218,7 +218,7 @@ class QuerySession:
         if isinstance(error, self._duckdb.OutOfMemoryException):
             return QueryError(
                 f"the query needs more memory than it may have: {sentence}; raise --memory, or "
-                "ask for less at once"
+                "query less at once"
             )
         if isinstance(error, self._duckdb.PermissionException):
             return QueryError(f"a query reads the recording and nothing else: {sentence}")

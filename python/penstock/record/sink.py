@@ -573,12 +573,12 @@ class LossWindow:
     def __post_init__(self) -> None:
         if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds >= 0):
             raise ValueError(
-                f"a loss window takes at least 0 seconds, or None for no bound, "
-                f"not {self.seconds!r}"
+                "a loss window must be at least 0 seconds, or None for no limit, not "
+                f"{self.seconds!r}"
             )
         if self.rows is not None and self.rows < 0:
             raise ValueError(
-                f"a loss window takes at least 0 rows, or None for no bound, not {self.rows!r}"
+                f"a loss window must be at least 0 rows, or None for no limit, not {self.rows!r}"
             )
 
     def is_full(self, rows_at_risk: int) -> bool:

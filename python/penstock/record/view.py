@@ -474,7 +474,9 @@ def quantity_of(recording: StoredRecording, name: str, device: str, registry: An
         values.append(rows[name])
     if len(units) != 1 or None in units:
         found = ", ".join(sorted(map(str, units))) or "no such field"
-        raise RecordError(f"{name!r} of {device!r} has not one unit in {recording.path}: {found}")
+        raise RecordError(
+            f"{name!r} of {device!r} has more than one unit in {recording.path}: {found}"
+        )
     numbers = pa.chunked_array(
         [chunk for column in values for chunk in column.chunks], pa.float64()
     )

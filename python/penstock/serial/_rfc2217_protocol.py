@@ -352,7 +352,7 @@ class TelnetDecoder:
                 return None
             if byte == _SE:
                 return Subnegotiation(self._option, bytes(self._payload))
-            # Another command in place of the end: the peer has aborted the subnegotiation.
+            # Another command instead of the end: the peer has aborted the subnegotiation.
         return self._command(byte)
 
     def _extend(self, payload: bytes) -> None:

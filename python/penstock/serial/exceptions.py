@@ -63,7 +63,7 @@ class PortBusyError(SerialError):
 
 
 class UnreadInputError(SerialError):
-    """Bytes wait that belong to no question, so the next one was not sent."""
+    """Unread bytes are waiting, so the next request was not sent."""
 
 
 class UnsupportedFeatureError(SerialError, NotImplementedError):

@@ -201,7 +201,7 @@ class Connection(_core.WebSocketConnection):
         """
         if self._streaming:
             raise ConcurrencyError(
-                "recv_streaming() called before another one has reached its message's end"
+                "recv_streaming() called before another call has reached the end of its message"
             )
         self._receive_parts(True)
         decoder = codecs.getincrementaldecoder("utf-8")()

@@ -23,7 +23,7 @@ class Keepalive:
     is paused nothing can arrive, so the time begins anew when it goes on.
 
     It fails with 1011 too if sends wait and the peer takes no byte for `timeout` seconds, whatever
-    it says: one that pings and never reads would keep them waiting for ever.
+    it says: one that pings and never reads would keep them waiting forever.
 
     At most one ping is unanswered: the next one repeats it. So a peer that never answers, but
     sends, costs no memory.

@@ -138,7 +138,9 @@ class ProxyAddress:
         if not parts.hostname:
             raise InvalidProxy(proxy, "it has no host")
         if parts.path not in ("", "/") or parts.query or parts.fragment:
-            raise InvalidProxy(proxy, "it has a path, a query or a fragment, which mean nothing")
+            raise InvalidProxy(
+                proxy, "it has a path, a query or a fragment, which a proxy does not use"
+            )
         if parts.username is not None and parts.password is None:
             raise InvalidProxy(proxy, "it has a user name without a password")
         return cls(

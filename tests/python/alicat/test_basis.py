@@ -119,9 +119,9 @@ async def test_gases_have_numbers_of_their_own() -> None:
     assert (await device.gas()).gas is Gas.N2
     assert (await device.gas("CH4")).gas is Gas.CH4
     assert bus.commands[-1] == b"AGS 8"
-    with pytest.raises(AlicatValidationError, match="number their gases otherwise"):
+    with pytest.raises(AlicatValidationError, match="use different gas numbers"):
         await device.gas(8)
-    with pytest.raises(AlicatValidationError, match="keep their gas"):
+    with pytest.raises(AlicatValidationError, match="always save their gas"):
         await device.gas("N2", save=True)
 
 

@@ -396,7 +396,7 @@ async def test_line_that_never_falls_silent_is_told(monkeypatch: pytest.MonkeyPa
     bus.arrive(b"@" + FRAME_10V20[1:] + b"\r")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_stream, bus)
-        with pytest.raises(AlicatStreamingModeError, match="fall silent"):
+        with pytest.raises(AlicatStreamingModeError, match="never silent"):
             await poll(client)
         tasks.cancel_scope.cancel()
 

@@ -237,7 +237,7 @@ async def test_setpoint_outside_of_the_users_limits_is_not_sent() -> None:
     assert isinstance(device, FlowController)
     device.limit_setpoint(high=50)
     bus.commands.clear()
-    with pytest.raises(AlicatValidationError, match="outside of the limits"):
+    with pytest.raises(AlicatValidationError, match="outside the limits"):
         await device.setpoint(60)
     assert bus.commands == [b"ALS"]
     device.limit_setpoint()

@@ -127,7 +127,7 @@ class TestBaudRate:
     async def test_instrument_that_stays_is_served_at_its_old_rate(self) -> None:
         speeds = Speeds(controller(), follows=False)
         device = await speeds.device()
-        with pytest.raises(AlicatCommandRejectedError, match="still talks at 19200 baud"):
+        with pytest.raises(AlicatCommandRejectedError, match="still uses 19200 baud"):
             await device.change_baud_rate(115200, confirm=True)
         assert speeds.opened == [19200, 115200, 19200]
         assert (await device.poll()).unit_id == "A"
@@ -143,7 +143,7 @@ class TestBaudRate:
         speeds = Speeds(controller())
         device = await speeds.device()
         speeds.unit.replies[b"NCB *"] = lambda command: setattr(speeds, "baudrate", 1)
-        with pytest.raises(AlicatConnectionError, match="neither there nor at 19200"):
+        with pytest.raises(AlicatConnectionError, match="neither at that rate nor at 19200"):
             await device.change_baud_rate(38400, confirm=True)
 
     async def test_stream_that_was_handed_in_cannot_follow_so_nothing_is_sent(self) -> None:

@@ -124,7 +124,7 @@ class TestReturning:
         with pytest.raises(AlicatConnectionError):
             await client.query_line(b"AVE\r")
         await client.reopen()
-        with pytest.raises(AlicatConnectionError, match="opened again"):
+        with pytest.raises(AlicatConnectionError, match="reopened"):
             await client.exchange(b"ALS 10\r", bytes, generation=0)
         assert second.commands == []
 

@@ -86,7 +86,7 @@ class TestUnits:
             return b"A +000.00 +010.00 07 SLPM"
 
         unit.replies[b"LS*"] = setpoint
-        with pytest.raises(AlicatUnitChangedError, match="send the right one now"):
+        with pytest.raises(AlicatUnitChangedError, match="correct it now"):
             await device.setpoint(10)
 
     async def test_readings_bear_the_unit_that_the_instrument_is_asked_for_now_and_then(
@@ -193,7 +193,7 @@ class TestThreeFactsAboutTheUnit:
     async def test_limits_hold_for_bare_commands_too(self) -> None:
         device, bus, _ = await opened(controller())
         device.limit_setpoint(0, 50)
-        with pytest.raises(AlicatValidationError, match="outside of the limits"):
+        with pytest.raises(AlicatValidationError, match="outside the limits"):
             await device.execute(Commands.SETPOINT, SetpointRequest(60.0))
         assert b"ALS 60.0" not in bus.commands
 
@@ -287,7 +287,7 @@ class TestThreeFactsAboutTheUnit:
             await device.setpoint(0.1, new_unit)
         device.limit_setpoint(0, 0.3, "SLPM")
         assert (await device.setpoint(0.1, new_unit)).unit is Unit.SLPM
-        with pytest.raises(AlicatValidationError, match="outside of the limits"):
+        with pytest.raises(AlicatValidationError, match="outside the limits"):
             await device.setpoint(0.4, new_unit)
         assert b"ALS 0.4" not in bus.commands
 

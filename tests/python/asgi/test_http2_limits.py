@@ -314,7 +314,7 @@ def test_an_idle_connection_is_told_and_closed(run: Any) -> None:
 
 
 def test_a_window_that_stays_closed_resets_the_stream(run: Any) -> None:
-    """CVE-2019-9511, CVE-2026-49975: a response must not wait for ever."""
+    """CVE-2019-9511, CVE-2026-49975: a response must not wait forever."""
 
     async def main() -> None:
         ended = asyncio.Event()

@@ -48,7 +48,7 @@ _ACTIONS: tuple[tuple[list[str], int, str], ...] = (
     (["unit", "mass_flow", "SCCM"], 0, '"unit": "SCCM"'),
     (["source"], 0, '"S"'),
     (["raw", "??M*"], 0, "MC-500SCCM-D"),
-    (["raw", "NOPE"], 4, "does not take the command"),
+    (["raw", "NOPE"], 4, "does not accept the command"),
     (["do", "list"], 0, "zero-band"),
     (["do", "zero-band", "zero_band=1.5"], 0, '"zero_band": 1.5'),
     (["do", "zero-band", "colour=1"], 2, "it has zero_band"),

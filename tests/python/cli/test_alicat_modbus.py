@@ -170,7 +170,11 @@ def test_impossible_scans_are_refused(
         (("read", "{port}", *LINE, "--unit", "300"), "300 is not a Modbus unit number", 2),
         (("read", "{port}", *LINE, "--units", "SCCM"), "write mass_flow=SCCM", 2),
         (("read", "{port}", *LINE, "--units", "flow=SCCM"), "flow", 2),
-        (("read", "{port}", *LINE, "--family", "basis-meter"), "needs the decimals of its flow", 2),
+        (
+            ("read", "{port}", *LINE, "--family", "basis-meter"),
+            "needs the decimal places of its flow",
+            2,
+        ),
         (("read", "{port}", *LINE, "--decimals", "1"), "leave them out", 2),
         (("gas", "{port}", "Ar", "--save", *LINE), "--save is not available over Modbus", 2),
         (("read", "{port}", "--units", "mass_flow=SCCM"), "add --modbus rtu", 2),

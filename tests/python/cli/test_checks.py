@@ -151,7 +151,7 @@ def test_late_polls_are_counted_and_are_no_problem(
 def test_another_rate_is_told_with_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = recorded(tmp_path / "run.parquet", range(50), about={"devices": {"a": {"rate_hz": 4}}})
     assert main(["verify", str(path)]) == 8
-    assert "of another rate: 10 Hz in place of 4 Hz" in capsys.readouterr().out
+    assert "of another rate: 10 Hz instead of 4 Hz" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("piece", [200, 1000, 5000])

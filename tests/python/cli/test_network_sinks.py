@@ -36,7 +36,7 @@ def test_a_table_names_a_server_and_its_options() -> None:
             SINK.format("http://me:secret@h/lab"),
             "the kind of the url is unknown; write one of influx://",
         ),
-        (SINK.format("influx://me:secret@h/lab"), "holds no user and no password"),
+        (SINK.format("influx://me:secret@h/lab"), "must not contain a user or a password"),
         (SINK.format("influx://h/lab") + "tokenfile = 'x'\n", "did you mean token_file"),
         (SINK.format("influx://h/lab") + "measurement = 3\n", "measurement = 3 is not text"),
     ],

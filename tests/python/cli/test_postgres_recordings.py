@@ -135,7 +135,7 @@ def test_a_table_that_exists_is_refused_with_the_options_of_the_command(
     shutil.rmtree(tmp_path / "out")
     done = penstock(*arguments, "--duration", "0.2")
     assert done.returncode == 5
-    assert "exists already in PostgreSQL at " in done.stderr
+    assert "already exists in PostgreSQL at " in done.stderr
     assert "add --resume to continue it or --overwrite to replace it" in done.stderr
     assert not (tmp_path / "out").exists()
 

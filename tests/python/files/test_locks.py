@@ -154,7 +154,7 @@ async def test_a_cancelled_wait_does_not_hold_the_lock(tmp_path: Path) -> None:
             tasks.start_soon(lambda: _wait_for_another(path))
         tasks.start_soon(wait)
         await anyio.wait_all_tasks_blocked()
-        with pytest.raises(RuntimeError, match="make another one"):
+        with pytest.raises(RuntimeError, match="create another one"):
             await waiting
         tasks.cancel_scope.cancel()
     assert not waiting.held

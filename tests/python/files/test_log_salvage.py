@@ -116,7 +116,7 @@ def test_the_rest_of_a_damaged_batch_is_found_and_named(tmp_path: Path) -> None:
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(random.Random(1).randbytes(3 << 20))
-    with pytest.raises(NotALog, match="neither its header nor any record"):
+    with pytest.raises(NotALog, match="neither a header nor any record"):
         ScannedLog(str(path))
 
 

@@ -23,7 +23,7 @@ Found = set[tuple[Change, str]]
 
 
 async def within(awaitable: Awaitable[Any]) -> Any:
-    """Await, but not for ever if a change is missed."""
+    """Await, but not forever if a change is missed."""
     with anyio.fail_after(30):
         return await awaitable
 

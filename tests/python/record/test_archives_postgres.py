@@ -127,7 +127,7 @@ def test_a_server_that_is_away_is_told_and_the_same_call_goes_on(
     run.add(message(1, 1))
     server.stop()
     try:
-        with pytest.raises(ArchiveError, match=r"^PostgreSQL at .* does not take the archive: "):
+        with pytest.raises(ArchiveError, match=r"^PostgreSQL at .* does not accept the archive: "):
             run.write()
     finally:
         server.start()

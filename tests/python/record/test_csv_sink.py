@@ -60,7 +60,7 @@ async def test_the_sidecar_tells_the_metadata_and_the_end(tmp_path: Path) -> Non
 async def test_an_existing_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     path.write_text("precious")
-    with pytest.raises(SinkExistsError, match=r"run\.csv exists already.*overwrite=True") as caught:
+    with pytest.raises(SinkExistsError, match=r"run\.csv already exists.*overwrite=True") as caught:
         await CsvSink(path, loss_rows=0).open()
     assert isinstance(caught.value, FileExistsError)
     assert isinstance(caught.value, SinkError)
@@ -235,9 +235,9 @@ async def test_a_second_part_that_exists_is_refused_and_the_first_is_complete(
     async with CsvSink(tmp_path / "run.csv", loss_rows=0) as sink:
         await sink.write_batch(flow_batch(2))
         (tmp_path / "run.part2.csv").write_text("precious")
-        with pytest.raises(SinkExistsError, match=r"run\.part2\.csv exists already"):
+        with pytest.raises(SinkExistsError, match=r"run\.part2\.csv already exists"):
             await sink.write_batch(flow_batch(3, first=2, schema=wider))
-        with pytest.raises(SinkExistsError, match=r"run\.part2\.csv exists already"):
+        with pytest.raises(SinkExistsError, match=r"run\.part2\.csv already exists"):
             await sink.write_batch(flow_batch(3, first=2, schema=wider))
     assert (tmp_path / "run.part2.csv").read_text() == "precious"
     assert [float(row["Mass_Flow"]) for row in table(tmp_path / "run.csv")] == [0.0, 1.0]

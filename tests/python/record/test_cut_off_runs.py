@@ -203,6 +203,6 @@ def test_a_file_that_has_changed_before_its_seal_gets_none(
     path.write_bytes(data)
     assert check_seals(path)[0].problems == ["it has changed: it is not as it was sealed as part 1"]
     assert main(["verify", str(path)]) in (5, 8)
-    with pytest.raises(RecoveryError, match="is damaged since: it is not as it was sealed"):
+    with pytest.raises(RecoveryError, match="has been damaged since: it is not as it was sealed"):
         recover(path)
     assert not seals_path(path).exists()

@@ -69,11 +69,11 @@ def line_of(path: Path, number: int, change: Callable[[bytes], bytes]) -> None:
 TEXT_FAULTS: dict[str, list[tuple[Callable[[bytes], bytes], str]]] = {
     "run.csv": [
         (lambda line: line.replace(b",8,", b",8x,"), "invalid value '8x'"),
-        (lambda line: line.replace(b",N2", b""), "fields in place of"),
-        (lambda line: line.replace(b"fuel,A", b'fuel,A"'), "a quote stands"),
+        (lambda line: line.replace(b",N2", b""), "fields instead of"),
+        (lambda line: line.replace(b"fuel,A", b'fuel,A"'), "a quote is in a place"),
         (lambda line: line.replace(b"fuel,A", b'fuel,"A'), "never closed"),
         (lambda line: line.replace(b"N2", b"\xff\xfe"), "Gas is not a valid string: invalid UTF8"),
-        (lambda line: b"\0" + line[5:], "fields in place of|has no device|error"),
+        (lambda line: b"\0" + line[5:], "fields instead of|has no device|error"),
     ],
     "run.jsonl": [
         (lambda line: line.replace(b"8.0", b"8.0x").replace(b": 8,", b": 8x,"), "not JSON"),
@@ -335,7 +335,7 @@ def test_a_plot_of_what_cannot_be_read_names_verify_and_no_option(
     path = write(tmp_path / "run.arrow", flow_batch(0, 100))
     path.write_bytes(path.read_bytes()[:3000])  # the head, and a part of the only batch
     assert main(["plot", str(path)]) == 5
-    assert "no sample to plot; penstock verify tells" in capsys.readouterr().err
+    assert "no sample to plot; penstock verify says" in capsys.readouterr().err
     assert main(["plot", str(path), "--device", "fuel"]) == 5
     assert "no sample to plot; check --field" in capsys.readouterr().err
 

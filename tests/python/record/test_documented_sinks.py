@@ -58,7 +58,7 @@ def test_a_program_keeps_its_rows_while_the_server_is_away(page: str, closed_por
     code = re.sub(r'Sink\("([^"]+)"\)', r'Sink("\1", close_timeout=0.1)', code)
     names: dict[str, Any] = {}
     exec(compile(code, f"docs/{page}.md", "exec"), names)
-    with pytest.raises(SinkWriteError, match="did not take the last rows"):
+    with pytest.raises(SinkWriteError, match="did not accept the last rows"):
         asyncio.run(names["main"](Thermometer()))
     assert list(Path().glob("*spool*/*.log"))
 

@@ -75,7 +75,7 @@ def test_a_file_that_has_appeared_meanwhile_keeps_its_seals(tmp_path: Path) -> N
     def record_other(folder: Path) -> None:
         write(folder / "run.parquet", 50, 100)
 
-    with pytest.raises(SinkExistsError, match=r"exists already: move it away, then run penstock"):
+    with pytest.raises(SinkExistsError, match=r"already exists: move it away, then run penstock"):
         anyio.run(run)
     assert check_seals(path)[0].unchanged
     assert path.with_name("run.parquet.parts").exists()

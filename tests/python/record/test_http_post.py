@@ -160,7 +160,7 @@ def test_an_answer_that_is_none_is_an_outage(answer: bytes) -> None:
 
 @pytest.mark.parametrize("head", [b"Content-Length: 3000000", b"Transfer-Encoding: chunked"])
 def test_a_complaint_about_each_of_many_lines_is_read_in_part(head: bytes) -> None:
-    """And is no outage, after which the same lines would be sent, and refused, for ever."""
+    """And is no outage, after which the same lines would be sent, and refused, forever."""
     body = b"x" * 3_000_000
     if b"chunked" in head:
         body = b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"

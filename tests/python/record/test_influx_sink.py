@@ -176,7 +176,7 @@ async def test_a_spool_that_is_left_is_sent_by_the_next_sink(
     opened = sink()
     await opened.open()  # a recorder begins without its data base
     await opened.write_batch(flow_batch(5))
-    with pytest.raises(SinkWriteError, match=r"did not take the last rows \(.*\): they wait in"):
+    with pytest.raises(SinkWriteError, match=r"did not accept the last rows \(.*\): they wait in"):
         await opened.close()
     await anyio.to_thread.run_sync(server.start)
     async with sink() as again:

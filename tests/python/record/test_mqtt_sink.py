@@ -227,7 +227,7 @@ def test_what_is_no_packet_is_refused() -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("mqtt://me:secret@host/x", r"holds no user and no password.*MQTT_USERNAME"),
+        ("mqtt://me:secret@host/x", r"must not contain a user or a password.*MQTT_USERNAME"),
         ("mqtt://host/x?password=secret", "there are none"),
         ("mqtt:///x", "not the address of a broker"),
         ("mqtt://host/a/%23", "has a wildcard"),

@@ -297,7 +297,7 @@ async def test_the_connection_is_encrypted(tmp_path: Path) -> None:
     settings = f'tls {{ cert_file: "{tmp_path}/cert", key_file: "{tmp_path}/key" }}'
     with nats_server(settings) as server:
         encrypted = server.url().replace("nats://", "natss://")
-        with pytest.raises(SinkWriteError, match="write natss:// in place of nats://"):
+        with pytest.raises(SinkWriteError, match="write natss:// instead of nats://"):
             await NatsSink(server.url(), spool=tmp_path / "spool").open()
         with pytest.raises(SinkWriteError, match="certificate is not trusted"):
             await NatsSink(encrypted, spool=tmp_path / "spool").open()
@@ -343,7 +343,7 @@ def test_names_become_tokens() -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("nats://me:secret@host/x", r"holds no user and no password.*NATS_TOKEN"),
+        ("nats://me:secret@host/x", r"must not contain a user or a password.*NATS_TOKEN"),
         ("nats://host/a.*", "is not a subject"),
         ("nats://host/a b", "is not a subject"),
     ],

@@ -106,7 +106,7 @@ async def test_a_growing_single_file_is_read_from_its_parts(tmp_path: Path) -> N
 async def test_an_existing_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "run.parquet"
     path.write_text("precious")
-    with pytest.raises(SinkExistsError, match=r"run\.parquet exists already.*overwrite=True"):
+    with pytest.raises(SinkExistsError, match=r"run\.parquet already exists.*overwrite=True"):
         await ParquetSink(path, loss_rows=0).open()
     assert path.read_text() == "precious"
     assert list(tmp_path.iterdir()) == [path]
@@ -162,9 +162,9 @@ async def test_a_second_part_that_exists_is_refused_and_the_first_is_complete(
     wider = RecordSchema((*MASS_FLOW.fields, Field("Abs_Press", "float", "PSIA")))
     async with ParquetSink(tmp_path / "run.parquet", loss_rows=0) as sink:
         await sink.write_batch(flow_batch(2))
-        with pytest.raises(SinkExistsError, match=r"run\.part2\.parquet exists already"):
+        with pytest.raises(SinkExistsError, match=r"run\.part2\.parquet already exists"):
             await sink.write_batch(flow_batch(3, first=2, schema=wider))
-        with pytest.raises(SinkExistsError, match=r"run\.part2\.parquet exists already"):
+        with pytest.raises(SinkExistsError, match=r"run\.part2\.parquet already exists"):
             await sink.write_batch(flow_batch(3, first=2, schema=wider))
     assert (tmp_path / "run.part2.parquet").read_text() == "precious"
     assert flows(tmp_path / "run.parquet") == [0.0, 1.0]

@@ -223,7 +223,7 @@ async def test_an_arrow_batch_comes_back_with_its_units(tmp_path: Path) -> None:
     ("options", "text"),
     [
         ({"overwrite": True, "append": True}, "exclude each other"),
-        ({"part_rows": 0}, "part_rows must lie between"),
+        ({"part_rows": 0}, "part_rows must be between"),
         ({"part_bytes": 0}, "part_bytes must be at least 1"),
         ({"partition_by": ("month",)}, "partition_by takes"),
         ({"loss_interval": -1}, "at least 0 seconds"),

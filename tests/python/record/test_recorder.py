@@ -373,7 +373,7 @@ async def test_a_cancelled_next_batch_takes_nothing() -> None:
 async def test_block_polls_no_further_than_there_is_room() -> None:
     bench = Bench([["a"]])
     async with record(bench, rate_hz=1000, buffer_size=8) as recording:
-        # Asking for more than the buffer holds must not wait for ever.
+        # Asking for more than the buffer holds must not wait forever.
         first = await recording.next_batch(100)
         assert first is not None
         assert len(first) == 8

@@ -126,7 +126,7 @@ def test_parts_of_which_a_damaged_file_was_made_stay(tmp_path: Path, sealed: boo
         file.write(bytes(30))
     if not sealed:
         path.with_name("run.parquet.seals").unlink()
-    with pytest.raises(RecoveryError, match=r"run\.parquet\.parts, and is damaged since"):
+    with pytest.raises(RecoveryError, match=r"run\.parquet\.parts, and has been damaged since"):
         recover(path)
     path.rename(tmp_path / "damaged.parquet")
     recover(path)

@@ -301,7 +301,7 @@ def test_a_part_with_fewer_rows_than_its_line_states_is_told_without_seals(tmp_p
     assert not only(path).problems
     part = path / "part-000002.parquet"
     pyarrow.parquet.write_table(pyarrow.parquet.read_table(part).slice(0, 20), part)
-    assert only(path).problems == ["part 2 has 20 rows in place of 50"]
+    assert only(path).problems == ["part 2 has 20 rows instead of 50"]
     assert main(["verify", str(path)]) == 8
 
 
@@ -372,7 +372,7 @@ def test_a_recording_with_a_missing_part_is_not_continued(tmp_path: Path, name: 
     path.unlink()
     with pytest.raises(RecoveryError, match=rf"{name} is missing, and run\.part3"):
         write(path, 4, 1, step=1, append=True)
-    with pytest.raises(SinkExistsError, match=r"run\.part3\.\w+ exists already"):
+    with pytest.raises(SinkExistsError, match=r"run\.part3\.\w+ already exists"):
         write(path, 0, 1, step=1)
 
 
@@ -504,7 +504,7 @@ def test_seals_that_a_failed_creation_has_left_are_begun_anew(tmp_path: Path, le
     kept = seals.read_bytes()
     path.unlink()
     (tmp_path / "run.csv.meta.json").unlink()
-    with pytest.raises(SinkExistsError, match=r"exists already, and run\.csv does not"):
+    with pytest.raises(SinkExistsError, match=r"already exists, and run\.csv does not"):
         write(path, 0, 100)
     assert seals.read_bytes() == kept
     seals.write_bytes(b"" if left == "nothing" else kept[: kept.index(b"\n") + 1])

@@ -200,7 +200,7 @@ def _asked(sink: SparkplugSink) -> bool:
 
 
 async def test_two_recorders_that_are_one_node_are_told(broker: Mosquitto, tmp_path: Path) -> None:
-    """Each would end the session of the other for ever, and bear and bury the node each time."""
+    """Each would end the session of the other forever, and bear and bury the node each time."""
     address = broker.url().replace("mqtt://", "sparkplug://") + "/twice/node"
     sinks = [SparkplugSink(address, spool=tmp_path / name, **PATIENT) for name in "ab"]
 
@@ -243,5 +243,5 @@ async def test_a_lost_connection_is_a_new_birth(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["sparkplug://h/only", "sparkplug://h", "sparkplug://h/a/b/c"])
 def test_an_address_without_a_node_is_refused(address: str) -> None:
-    with pytest.raises(ValueError, match="names no edge node"):
+    with pytest.raises(ValueError, match="does not name an edge node"):
         SparkplugSink(address)

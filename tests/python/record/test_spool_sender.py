@@ -292,7 +292,7 @@ def test_what_is_left_for_one_side_does_not_go_to_another(tmp_path: Path) -> Non
         spool = sender(OtherSide("away", "away", name="test://a"), folder)
         await spool.open()
         await spool.append(payloads(1))
-        with pytest.raises(SinkWriteError, match="did not take"):
+        with pytest.raises(SinkWriteError, match="did not accept"):
             await spool.finish(0)
         other = OtherSide(name="test://b")
         with pytest.raises(SinkWriteError, match=r"are for test://a, not for test://b.*remove"):

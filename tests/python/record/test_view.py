@@ -127,7 +127,7 @@ async def test_numpy_pandas_and_pint(tmp_path: Path) -> None:
     assert str(frame["t_utc"].dtype) == "datetime64[ns, UTC]"
     flow = recording.quantity("Mass_Flow", "fuel").to("SLPM")
     assert flow.magnitude.tolist() == pytest.approx([n / 1000 for n in range(5)])
-    with pytest.raises(RecordError, match="has not one unit"):
+    with pytest.raises(RecordError, match="has more than one unit"):
         recording.quantity("Gas", "fuel")
 
 

@@ -173,7 +173,7 @@ async def test_settings_that_cannot_be_restored_cause_a_warning(
 ) -> None:
     port = await open_serial_port(peer.path)
     driver.fail[system_calls.TCSETS2] = 1  # EPERM
-    with pytest.warns(RuntimeWarning, match="the settings from before could not be restored"):
+    with pytest.warns(RuntimeWarning, match="the previous settings could not be restored"):
         await port.aclose()
     assert port._device.fileno() == -1
 

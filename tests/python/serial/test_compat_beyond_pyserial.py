@@ -385,5 +385,5 @@ def test_install_is_refused_if_pyserial_is_imported() -> None:
     import serial as pyserial
 
     assert sys.modules["serial"] is pyserial
-    with pytest.raises(RuntimeError, match="pyserial is imported already"):
+    with pytest.raises(RuntimeError, match="pyserial is already imported"):
         compat.install()

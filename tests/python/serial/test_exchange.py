@@ -84,7 +84,7 @@ async def test_answer_is_cut_where_it_ends(
 async def test_nothing_is_sent_while_bytes_wait(port: SerialPort, peer: PtyPeer) -> None:
     peer.write(b"late\r")
     await until(lambda: port.input_waiting() == 5)
-    with pytest.raises(UnreadInputError, match="5 bytes wait"):
+    with pytest.raises(UnreadInputError, match="5 unread bytes are waiting"):
         await port.exchange(b"A\r", delimiter=b"\r", timeout=LONG)
     assert peer.nothing_sent()
     assert await port.receive_until(b"\r") == b"late"

@@ -438,14 +438,14 @@ class AlicatProtocolClient(LineClient):
             raise self._opened_again()
         if self._streaming is not None:
             raise AlicatStreamingModeError(
-                f"unit {self._streaming} on {self.label} streams; leave its stream before anything "
-                "is asked on this port",
+                f"unit {self._streaming} on {self.label} is streaming; leave its stream before "
+                "you use this port",
                 context=ErrorContext(port=self.label, unit_id=self._streaming),
             )
 
     def _opened_again(self) -> AlicatConnectionError:
         return AlicatConnectionError(
-            f"the connection to {self.label} was lost and opened again; the unit must be "
-            "identified before it is asked",
+            f"the connection to {self.label} was lost and reopened; the unit must be identified "
+            "before it is used",
             context=ErrorContext(port=self.label),
         )

@@ -106,14 +106,14 @@ def refuse_line(line: bytes, unit_id: str, *, wanted: str) -> NoReturn:
         other = author.decode().upper()
         raise AlicatUnitIdMismatchError(
             f"unit {unit_id} was asked for {wanted}, and unit {other} answered {line!r}: check "
-            "that every instrument on the bus has a unit id of its own",
+            "that every instrument on the bus has its own unit id",
             expected=unit_id,
             actual=other,
             context=context,
         )
     if rejection:
         raise AlicatCommandRejectedError(
-            f"unit {unit_id} does not take the command for {wanted}: it answered {line!r}",
+            f"unit {unit_id} does not accept the command for {wanted}: it answered {line!r}",
             context=context,
         )
     if _STREAMED.match(line):

@@ -348,8 +348,8 @@ class Wire:
             if monotonic() > restless_at:
                 self.lines.clear()
                 raise AlicatStreamingModeError(
-                    f"the line {self.label} does not fall silent: an instrument on it is "
-                    "streaming, or another program is asking; stop it with stop_stream()",
+                    f"the line {self.label} is never silent: an instrument on it is streaming, or "
+                    "another program uses it; stop the stream with stop_stream()",
                     context=ErrorContext(port=self.label, raw_response=chunk),
                 )
 
@@ -471,7 +471,7 @@ async def reopened_line(
     retry: RetryDelay,
     reconnect: Callable[[], Awaitable[Transport]] | None,
 ) -> Transport:
-    """A new transport in place of a lost one, which is closed.
+    """A new transport instead of a lost one, which is closed.
 
     Raises:
         AlicatConnectionError: it cannot be opened, it is too early to try again, or ``wire`` was

@@ -52,10 +52,10 @@ class BasisMeter(FlowMeter):
         """
         if isinstance(gas, int):
             raise AlicatValidationError(
-                f"BASIS instruments number their gases otherwise: state a name, not {gas!r}"
+                f"BASIS instruments use different gas numbers: state a name, not {gas!r}"
             )
         if save is not None:
-            raise AlicatValidationError("BASIS instruments keep their gas by themselves: omit save")
+            raise AlicatValidationError("BASIS instruments always save their gas: omit save")
         return await self.execute(Commands.BASIS_GAS, BasisGasRequest(gas))
 
     async def tare_flow(self, *, duration_ms: int = 1000) -> TareResult:

@@ -145,8 +145,8 @@ class _Controller(Device):
         wanted = as_number(value)
         if firmware.family is FirmwareFamily.GP:
             raise AlicatFirmwareError(
-                f"unit {self.unit_id} has GP firmware, which takes no setpoint over the wire: set "
-                "it on the panel or by the analogue input",
+                f"unit {self.unit_id} has GP firmware, which does not accept a setpoint over the "
+                "serial line: set it at the panel or with the analogue input",
                 command="S",
                 reason="family_not_supported",
                 actual=firmware,

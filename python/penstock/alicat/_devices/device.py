@@ -251,8 +251,8 @@ class Device:
             return await self.execute(Commands.GAS_SELECT, GasSelectRequest(gas, save))
         if save is not None:
             raise AlicatFirmwareError(
-                f"unit {self.unit_id} has firmware {firmware}, which keeps its gas by itself: "
-                "leave save out",
+                f"unit {self.unit_id} has firmware {firmware}, which always saves its gas: leave "
+                "out save",
                 command="G",
                 reason="firmware_out_of_range",
                 actual=firmware,

@@ -109,7 +109,7 @@ async def open_device(
             the letter ``unit_id``, since a streaming instrument has none.
         model_hint: The model number, for an instrument that does not report it.
         assume_capabilities: Hardware that the instrument has and cannot be asked about.
-        assume_media: Its medium, in place of the one that its model number implies.
+        assume_media: Its medium, instead of the one that its model number implies.
         safe_state: What a controller is left doing when the device is closed.
         config: Further settings.
 
@@ -187,8 +187,8 @@ async def open_controller(
 def not_a_controller(info: DeviceInfo) -> AlicatConfigurationError:
     """The error of an instrument that was opened as a controller."""
     return AlicatConfigurationError(
-        f"the instrument {info.unit_id} (model {info.model}) is not a controller: open it by "
-        "open_device, or state the model of a controller by model_hint"
+        f"the instrument {info.unit_id} (model {info.model}) is not a controller: open it with "
+        "open_device, or state the model of a controller with model_hint"
     )
 
 
@@ -231,7 +231,7 @@ def settings_for(port: object, serial: SerialSettings | None) -> SerialSettings 
         return settings
     if serial is not None:
         raise AlicatConfigurationError(
-            "serial settings belong to a port path; an open stream carries its own"
+            "serial settings belong to a port path; an open stream has its own"
         )
     return None
 

@@ -292,7 +292,7 @@ def _info_of(lines: tuple[bytes, ...], unit_id: str) -> ManufacturingInfo:
         code = int(match[2])
         if code in by_code:
             raise AlicatParseError(
-                f"unit {unit_id}: row M{code:02d} of the manufacturing table came twice",
+                f"unit {unit_id}: row M{code:02d} of the manufacturing table arrived twice",
                 field_name="manufacturing_info",
                 actual=line,
                 context=ErrorContext(command_name="??M*", unit_id=unit_id, raw_response=raw),
@@ -325,7 +325,7 @@ def parse_basis_serial(line: bytes, unit_id: str) -> str:
     """The serial number of an answer to ``SN``; those of BASIS instruments begin with B.
 
     Raises:
-        AlicatProtocolError: the line is no such answer; the class tells why.
+        AlicatProtocolError: the line is not such an answer; the class says why.
     """
     match = _BASIS_SERIAL.match(line)
     if match is None or match[1] != unit_id.encode():
@@ -337,7 +337,7 @@ def parse_basis_version(line: bytes, unit_id: str) -> FirmwareVersion:
     """The firmware of a BASIS instrument, of an answer to ``VE``.
 
     Raises:
-        AlicatProtocolError: the line is no such answer; the class tells why.
+        AlicatProtocolError: the line is not such an answer; the class says why.
     """
     match = _BASIS_VERSION.match(line)
     if match is None or match[1] != unit_id.encode():

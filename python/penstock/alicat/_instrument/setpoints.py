@@ -174,7 +174,7 @@ def parse_full_scale(line: bytes, unit_id: str, statistic: Statistic) -> FullSca
     """Read an answer to ``FPF``: ``A +500.00 12 SCCM``; ``None`` for a quantity it lacks.
 
     Raises:
-        AlicatProtocolError: the line is no such answer; the class tells why.
+        AlicatProtocolError: the line is not such an answer; the class says why.
     """
     match = _FULL_SCALE.match(line)
     if match is None or match[1] != unit_id.encode():
@@ -244,7 +244,7 @@ class SetpointLimits:
         low, high = self.low, self.high
         if (low is not None and number.value < low) or (high is not None and number.value > high):
             return (
-                f"setpoint {number} is outside of the limits that were set ({self}): change them "
+                f"setpoint {number} is outside the limits that were set ({self}): change them "
                 "with limit_setpoint()"
             )
         return None

@@ -377,7 +377,8 @@ async def change_unit_id(session: Session, new_unit_id: str, *, confirm: bool = 
     old, client = session.unit_id, session.client
     if not confirm:
         raise AlicatValidationError(
-            f"unit {old} was not renamed: two instruments with one letter cannot be told apart; "
+            f"unit {old} was not renamed: two instruments with the same letter cannot be "
+            "distinguished; "
             "repeat it with confirm=True",
             context=session.error_context(),
         )
@@ -450,11 +451,12 @@ async def _change_rate(session: Session, old: int, request: BaudRateRequest) -> 
             await session.identify_at(baudrate=old)
         except AlicatError as second:
             raise AlicatConnectionError(
-                f"{place} was to talk at {request.baudrate} baud and answers neither there nor at "
-                f"{old}: switch it off and on, and look in its communication menu",
+                f"{place} was set to {request.baudrate} baud, but answers neither at that rate "
+                "nor at "
+                f"{old}: turn it off and on, and check its communication menu",
                 context=session.error_context(BAUD_RATE),
             ) from second
         raise AlicatCommandRejectedError(
-            f"{place} still talks at {old} baud", context=session.error_context(BAUD_RATE)
+            f"{place} still uses {old} baud", context=session.error_context(BAUD_RATE)
         ) from error
     session.tell(EventKind.SETTING, f"its baud rate was {old} and is {request.baudrate}")

@@ -7,7 +7,7 @@ instrument is replaced or changed at its panel, or if its line is lost. A sessio
 serial number.
 
 A session becomes stale when the line is lost or was opened again, and when the unit has been silent
-for several questions in a row, since it may have been replaced or have lost its power. When its
+for several requests in a row, since it may have been replaced or have lost its power. When its
 frames no longer have their form, the columns are read again. A change of units at the panel is
 noticed by comparing the unit of an answer with the format in force. Data frames carry no unit, so
 the unit is requested at intervals, and always before a setpoint is sent: the same number in another
@@ -523,7 +523,7 @@ class Session:
             self._silences += 1
             limit = self._config.silences_before_identifying
             if limit and self._silences >= limit:
-                self._lose(f"it did not answer {self._silences} questions in a row")
+                self._lose(f"it did not answer {self._silences} requests in a row")
         elif isinstance(error, UnseenGasError):
             pass
         elif isinstance(error, AlicatParseError):

@@ -86,7 +86,7 @@ class MeantUnit:
         meant = self.label
         if meant is not None and (in_force is None or not are_same_unit(meant, in_force)):
             raise AlicatUnitChangedError(
-                f"unit {unit_id} counts its setpoint in {in_force or 'an unknown unit'} now, not "
+                f"unit {unit_id} has its setpoint in {in_force or 'an unknown unit'} now, not "
                 f"in {meant} as when it was opened; nothing was sent: state unit=... "
                 "with it, or call refresh_data_frame_format() to accept the new unit",
                 expected=meant,
@@ -203,9 +203,9 @@ class SetpointProof:
         for label, source in ((answered, "answered"), (table, "describes its data frame")):
             if meant is not None and label is not None and not are_same_unit(meant, label):
                 raise AlicatUnitChangedError(
-                    f"unit {self._session.unit_id} was sent {number}, and {source} in {label}: its "
-                    "unit was changed just then, or its answer was damaged; read the setpoint, "
-                    "and send the right one now",
+                    f"unit {self._session.unit_id} was sent {number}, and {source} in {label}: "
+                    "its unit was changed at that moment, or its answer was damaged; read the "
+                    "setpoint and correct it now",
                     expected=meant,
                     actual=label,
                     context=self._session.error_context(SETPOINT),

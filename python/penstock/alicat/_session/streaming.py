@@ -127,7 +127,7 @@ class StreamingSession:
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None or self._ended:
-            raise AlicatValidationError("a stream is entered once; make another one")
+            raise AlicatValidationError("a stream can be entered only once; create another one")
         await self._frames.start()
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()

@@ -242,7 +242,7 @@ def match_reply(
     """Match an answer and its unit's letter. The letter is group 1.
 
     Raises:
-        AlicatProtocolError: the line is no such answer; the class tells why.
+        AlicatProtocolError: the line is not such an answer; the class says why.
     """
     match = shape.match(line)
     if match is None or match[1] != context.unit_id.encode():
@@ -275,7 +275,7 @@ def decode_flag(line: bytes, context: CommandContext, wanted: str) -> bool:
     """The answer of a setting that is on (1) or off (0).
 
     Raises:
-        AlicatProtocolError: the line is no such answer; the class tells why.
+        AlicatProtocolError: the line is not such an answer; the class says why.
     """
     return match_reply(_FLAG, line, context, wanted)[2] == b"1"
 
@@ -292,7 +292,7 @@ def refuse_save_alone(save: bool | None) -> tuple[str, ...]:
         AlicatValidationError: ``save`` is stated.
     """
     if save is not None:
-        raise AlicatValidationError("save=... keeps a new value: state the value as well")
+        raise AlicatValidationError("save=... needs a new value: state the value too")
     return ()
 
 

@@ -151,7 +151,7 @@ class SetpointSourceRequest:
     """Take the setpoint from ``mode``.
 
     ``"S"`` is the serial line or the panel, ``"A"`` the analogue input, ``"U"`` the serial line or
-    the panel, not kept over a power cycle. ``None`` asks. ``save`` keeps the mode over a power
+    the panel, not kept after a power cycle. ``None`` asks. ``save`` keeps the mode over a power
     cycle.
     """
 
@@ -177,7 +177,7 @@ def _source_arguments(request: SetpointSourceRequest, context: CommandContext) -
     if mode not in ("S", "A", "U"):
         raise AlicatValidationError(
             f"{request.mode!r} is not a setpoint source: choose 'S' (serial), 'A' (analogue) or "
-            "'U' (serial, not kept over a power cycle)"
+            "'U' (serial, not kept after a power cycle)"
         )
     return (mode, *saving(request.save))
 

@@ -226,8 +226,8 @@ def _check_percentage(value: float) -> None:
         or round(value, 2) != value
     ):
         raise AlicatValidationError(
-            f"the percentage of a gas must lie between 0 and 100, with at most two decimals, and "
-            f"is {value!r}"
+            "the percentage of a gas must be between 0 and 100, with at most two decimals, not "
+            f"{value!r}"
         )
 
 
@@ -240,29 +240,25 @@ def mix_parts(gases: Mapping[Gas | str | int, float]) -> dict[int, float]:
     """
     count = len(gases)
     if not _FEWEST_GASES <= count <= MOST_GASES:
-        raise AlicatValidationError(
-            f"a mix has {_FEWEST_GASES} to {MOST_GASES} gases, and not {count}"
-        )
+        raise AlicatValidationError(f"a mix has {_FEWEST_GASES} to {MOST_GASES} gases, not {count}")
     parts: dict[int, float] = {}
     for gas, percentage in gases.items():
         code = whole(gas, 0, 255, "the number of a gas") if isinstance(gas, int) else ""
         _check_percentage(percentage)
         parts[int(code or Gas.coerce(gas).code)] = percentage
     if len(parts) < count:
-        raise AlicatValidationError("a gas stands twice in the mix: state it once")
+        raise AlicatValidationError("a gas appears twice in the mix: state it once")
     total = math.fsum(gases.values())
     if abs(total - 100) > 1e-6:
-        raise AlicatValidationError(
-            f"the percentages of a mix must be 100 together, and are {total:g}"
-        )
+        raise AlicatValidationError(f"the percentages of a mix must add up to 100, not {total:g}")
     return parts
 
 
 def _create_arguments(request: CreateMixRequest, context: CommandContext) -> tuple[str, ...]:
     if not _NAME.fullmatch(request.name):
         raise AlicatValidationError(
-            f"{request.name!r} is not a name for a mix: it has one to six printable ASCII "
-            "characters and no space"
+            f"{request.name!r} is not a valid name for a mix: use one to six printable ASCII "
+            "characters without spaces"
         )
     parts = mix_parts(request.gases)
     written = (text for code, part in parts.items() for text in (_percentage(part), str(code)))

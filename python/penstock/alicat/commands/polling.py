@@ -77,7 +77,7 @@ def _request_arguments(request: RequestDataRequest, context: CommandContext) -> 
     count = len(request.statistics)
     if not 1 <= count <= _MOST_STATISTICS:
         raise AlicatValidationError(
-            f"{count} statistics were asked for at once; ask for 1 to {_MOST_STATISTICS}"
+            f"{count} statistics were requested at once; request 1 to {_MOST_STATISTICS}"
         )
     if not 1 <= request.averaging_ms <= _LONGEST_AVERAGING_MS:
         raise AlicatValidationError(

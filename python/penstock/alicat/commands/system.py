@@ -147,7 +147,7 @@ def _baud_rate_arguments(request: BaudRateRequest, context: CommandContext) -> t
     rates = _BASIS_RATES if is_basis else BAUD_RATES
     if request.baudrate not in rates:
         raise AlicatValidationError(
-            f"an instrument does not talk at {request.baudrate!r} baud: choose one of "
+            f"an instrument cannot use {request.baudrate!r} baud: choose one of "
             f"{', '.join(map(str, rates))}"
         )
     return (str(rates.index(request.baudrate) if is_basis else request.baudrate),)

@@ -1,4 +1,4 @@
-"""Alicat instruments over Modbus RTU or TCP, in place of the text protocol.
+"""Alicat instruments over Modbus RTU or TCP, instead of the text protocol.
 
 ``open_modbus_device`` opens one. It has those methods of the other devices for which the maker's
 manual documents registers. :mod:`penstock.alicat.modbus.registers` lists these registers and their

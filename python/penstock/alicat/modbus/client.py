@@ -143,7 +143,7 @@ class ModbusClient(LineClient):
                 raise self._wire.lost(None)
             if generation not in (None, self._generation):
                 raise AlicatConnectionError(
-                    f"the line {self.label} was opened again meanwhile; nothing was sent to unit "
+                    f"the line {self.label} was reopened meanwhile; nothing was sent to unit "
                     f"{unit}",
                     context=ErrorContext(port=self.label, unit_id=str(unit)),
                 )

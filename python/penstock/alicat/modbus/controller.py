@@ -102,7 +102,7 @@ class ModbusFlowController(ModbusFlowMeter):
         registers = self._registers
         at = registers.setpoint
         if at is None:
-            raise AlicatValidationError("the map of this instrument has no register of a setpoint")
+            raise AlicatValidationError("the map of this instrument has no register for a setpoint")
         label = self._setpoint_label()
         commanded = None if value is None else as_number(value)
         if commanded is not None:
@@ -238,7 +238,7 @@ class ModbusFlowController(ModbusFlowMeter):
             elif not are_same_unit(wanted, label):
                 why = f"it takes its setpoint in {label}, not in {wanted}"
         if why is None and value < 0 and Capability.BIDIRECTIONAL not in self._capabilities:
-            why = "a negative setpoint needs an instrument that is known as bidirectional"
+            why = "a negative setpoint needs an instrument that is known to be bidirectional"
         if why is None:
             # Nothing proves the unit here: no register holds it.
             why = self._limits.objection(ProvenNumber(value, label, self._controlled(), 0))

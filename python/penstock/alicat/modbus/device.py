@@ -343,8 +343,8 @@ class ModbusFlowMeter:
         if not self._can_be_known:
             raise AlicatIdentityError(
                 f"the line {self._client.label} was opened again, and no register of unit "
-                f"{self._unit} tells whether the same instrument answers: open the device anew, or "
-                "with assume_same_instrument=True where no other can be there",
+                f"{self._unit} shows whether the same instrument answers: open the device again, "
+                "or with assume_same_instrument=True if no other instrument can be there",
                 context=ErrorContext(unit_id=self.unit_id, port=self._client.label),
             )
         if self._serial is not None:
@@ -352,7 +352,8 @@ class ModbusFlowMeter:
             if found != self._serial:
                 raise AlicatIdentityError(
                     f"unit {self._unit} on {self._client.label} now has the serial number "
-                    f"{found!r}, and was {self._serial!r} when it was opened: open the device anew",
+                    f"{found!r}, and was {self._serial!r} when it was opened: open the device "
+                    "again",
                     context=ErrorContext(unit_id=self.unit_id, port=self._client.label),
                 )
         self._generation = generation

@@ -174,7 +174,7 @@ def check_setpoint_register(options: ModbusOptions) -> None:
     """AlicatConfigurationError unless the options' map is a controller's."""
     if options.get("registers", MASS_FLOW_CONTROLLER_REGISTERS).setpoint is None:
         raise AlicatConfigurationError(
-            "the map of registers has no setpoint, so the instrument is a meter: open it by "
+            "the map of registers has no setpoint, so the instrument is a meter: open it with "
             "open_modbus_device, or pass the registers of a controller"
         )
 

@@ -75,7 +75,7 @@ _MEANINGS = {
     ModbusExceptionCode.ILLEGAL_DATA_ADDRESS: "it does not have these registers",
     ModbusExceptionCode.ILLEGAL_DATA_VALUE: "it does not take these values",
     ModbusExceptionCode.SERVER_DEVICE_FAILURE: "it failed to do it",
-    ModbusExceptionCode.ACKNOWLEDGE: "it has begun and takes long",
+    ModbusExceptionCode.ACKNOWLEDGE: "it has begun and takes a long time",
     ModbusExceptionCode.SERVER_DEVICE_BUSY: "it is busy",
     ModbusExceptionCode.NEGATIVE_ACKNOWLEDGE: "it cannot do it in its present state",
     ModbusExceptionCode.MEMORY_PARITY_ERROR: "its memory has a parity error",
@@ -124,7 +124,7 @@ class Request(Protocol):
 class ReadRegisters:
     """Read ``count`` registers (1 to 125) from the wire address ``address`` on.
 
-    ``input_registers`` reads input registers (function 4) in place of holding registers.
+    ``input_registers`` reads input registers (function 4) instead of holding registers.
 
     Raises:
         AlicatValidationError: address or count is out of range.

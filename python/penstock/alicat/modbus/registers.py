@@ -103,7 +103,7 @@ RESULTS: Mapping[int, str] = MappingProxyType(
         32771: "the instrument does not have this feature",
         32772: "there is no mix of this number",
         32773: "a gas of the mix does not exist",
-        32774: "the percentages of the mix are not possible",
+        32774: "the percentages of the mix are invalid",
     }
 )
 
@@ -172,7 +172,7 @@ class RegisterMap:
         gases: The gases by their numbers, where these are others than usual.
         serial: The first of the six registers of the serial number, two characters in each;
             ``None`` where it is not told.
-        tare: The register that tares the flow when 0xAA55 is written, in place of a command.
+        tare: The register that tares the flow when 0xAA55 is written, instead of a command.
         reset: The register that resets the total in the same way.
     """
 
@@ -422,8 +422,8 @@ def registers_of_family(family: str, *, decimals: int | None = None) -> Register
     if family in _BASIS:
         if decimals is None:
             raise AlicatValidationError(
-                f"the family {family} needs the decimals of its flow readings: no register tells "
-                "them"
+                f"the family {family} needs the decimal places of its flow readings: no register "
+                "contains them"
             )
         return basis_registers(decimals, controller=family == _BASIS[0])
     if decimals is not None:

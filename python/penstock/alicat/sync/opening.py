@@ -86,7 +86,7 @@ def open_device(
         recover_from_stream: Stop the instrument if it turns out to be streaming.
         model_hint: The model number, for an instrument that does not report it.
         assume_capabilities: Hardware that the instrument has and cannot be asked about.
-        assume_media: Its medium, in place of the one that its model number implies.
+        assume_media: Its medium, instead of the one that its model number implies.
         safe_state: What a controller is left doing when the device is closed.
         config: Further settings.
 

@@ -213,7 +213,7 @@ def _status_code(status: Any) -> int:
     if not isinstance(status, str):
         raise TypeError(f"the status must be a string, not {status!r}")
     if not _STATUS.fullmatch(status):
-        raise ValueError(f"the status must be a number, a blank and a reason, unlike {status!r}")
+        raise ValueError(f"the status must be a number, a blank and a reason, not {status!r}")
     return int(status[:3])
 
 

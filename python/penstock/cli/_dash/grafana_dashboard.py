@@ -257,9 +257,9 @@ SOURCES: Mapping[str, DataSource] = MappingProxyType(
                 "tagsColumn": "event",
             },
             (
-                "InfluxDB 2 and 3 know tokens in place of users. They answer InfluxQL for a",
+                "InfluxDB 2 and 3 know tokens instead of users. They answer InfluxQL for a",
                 "database of version 3, and for a bucket of version 2 that has a DBRP mapping.",
-                "In place of user, jsonData and secureJsonData write then:",
+                "Instead of user, jsonData and secureJsonData write then:",
                 '    jsonData: {dbName: lab, httpMode: POST, httpHeaderName1: "Authorization"}',
                 '    secureJsonData: {httpHeaderValue1: "Token $INFLUX_TOKEN"}',
             ),

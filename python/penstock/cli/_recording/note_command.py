@@ -120,7 +120,7 @@ def run_alarm(options: argparse.Namespace, interrupts: Interrupts) -> int:
         "author": options.author,
     }
     answer = ask_recorder(folder, request, what=f"the event of {options.action}")
-    _refuse_without(answer, "done", f"{options.alarm} was left as it is")
+    _refuse_without(answer, "done", f"{options.alarm} was not changed")
     print(f"{options.action} in {folder}: {answer['done']}")
     return ExitCode.OK
 

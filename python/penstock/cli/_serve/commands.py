@@ -44,7 +44,7 @@ def _add_places(serve: Any) -> None:
     group.add_argument(
         "--port", type=_port, default=8000, help="0 for a free one; default: %(default)s"
     )
-    group.add_argument("--uds", metavar="PATH", help="a Unix socket, in place of host and port")
+    group.add_argument("--uds", metavar="PATH", help="a Unix socket, instead of host and port")
     group.add_argument(
         "--fd", type=_count, metavar="NUMBER", help="an open socket, such as a service manager's"
     )

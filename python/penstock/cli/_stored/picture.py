@@ -33,7 +33,7 @@ _LEGEND_CHARACTERS = 10
 
 @dataclass(frozen=True, slots=True)
 class PlottedCurve:
-    """A curve with its words. ``start`` is the first moment of its recording, as of ``line.t``."""
+    """A curve with its words. ``start`` is the first moment of its recording, as for ``line.t``."""
 
     label: str
     unit: str

@@ -149,7 +149,7 @@ def _sealed_as_text(seal: SealFindings) -> list[str]:
 def _rates(device: DeviceFindings) -> str:
     if device.rate_hz is None or device.expected_hz is None:
         return ""
-    return f", of another rate: {device.rate_hz:.4g} Hz in place of {device.expected_hz:.4g} Hz"
+    return f", of another rate: {device.rate_hz:.4g} Hz instead of {device.expected_hz:.4g} Hz"
 
 
 def _between(seal: SealFindings) -> str:

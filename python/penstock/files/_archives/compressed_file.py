@@ -211,7 +211,7 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
         """Return the position in the uncompressed data; in text, a number for ``seek`` only.
 
         Raises:
-            OSError: in text that is being iterated over, as of the built-in file.
+            OSError: in text that is being iterated over, as for the built-in file.
         """
         return await self._turns.work(self._tell)
 
@@ -306,13 +306,13 @@ def open_compressed(
 
     Args:
         path: the file.
-        mode: as of ``gzip.open``: bytes, or text if it ends in "t".
+        mode: as for ``gzip.open``: bytes, or text if it ends in "t".
         format: "gzip", "bz2", "xz" or "zstd". Without it, a file that is read tells by its first
             bytes, and one that is written by its name: .gz, .bz2, .xz, .zst.
         level: how much time to spend on compression, by the numbers of the format.
-        encoding: of text; the locale's by default, as of ``open``.
-        errors: of text, as of ``open``.
-        newline: of text, as of ``open``.
+        encoding: of text; the locale's by default, as for ``open``.
+        errors: of text, as for ``open``.
+        newline: of text, as for ``open``.
 
     Cancellation: a cancelled await leaves nothing open.
 

@@ -170,7 +170,7 @@ def open_tar(path: StrPath, mode: str = "r", **options: Any) -> Opening[TarArchi
 
     Args:
         path: the archive.
-        mode: as of ``tarfile.open``: "r" tells the compression itself, "w:gz", "w:bz2", "w:xz"
+        mode: as for ``tarfile.open``: "r" tells the compression itself, "w:gz", "w:bz2", "w:xz"
             and "w" write, "a" adds to an archive without compression.
         options: further arguments of ``tarfile.open``, such as ``compresslevel``, ``format``.
 

@@ -221,7 +221,7 @@ class AsyncFile(AsyncResource, Generic[AnyStr]):
     async def close(self) -> None:
         """Flush and close; waits for the operations in flight. Does nothing the second time.
 
-        The descriptor is closed in any case. If flushing fails, the error is raised. If the await
+        The descriptor is always closed. If flushing fails, the error is raised. If the await
         is cancelled, the buffered data are still written.
         """
         raise NotImplementedError

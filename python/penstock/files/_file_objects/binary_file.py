@@ -65,7 +65,7 @@ class BinaryFile(DescriptorFile):
         """Return an unbuffered Python file object of the descriptor, at the same position.
 
         Buffered data are written first, with blocking calls. Afterwards every method of this file
-        raises ValueError, also ``close``, as the built-in's does.
+        raises ValueError, including ``close``, as the built-in's does.
 
         Raises:
             RuntimeError: while a call is in flight.

@@ -163,7 +163,7 @@ class DescriptorFile(BinaryFileCore, AsyncFile[bytes], TakesTurns):
         try:
             if self._fd < 0:
                 if self._fd == DETACHED:
-                    raise ValueError("the file has been detached: its descriptor is another's")
+                    raise ValueError("the file has been detached: it no longer owns its descriptor")
                 return
             try:
                 await self._write_out(to_the_end=True)

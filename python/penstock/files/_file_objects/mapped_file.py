@@ -33,7 +33,7 @@ class MappedFile(MappedFileCore, AsyncResource):
 
     **Truncation**: a file that becomes shorter while it is mapped does not end the process. What is
     missing reads as zeros from then on, up to the end. ``mapped[...]`` raises OSError instead, and
-    ``lost`` is true: look at it after the use of a buffer. An error of the device counts as such.
+    ``lost`` is true: check it after you have used a buffer. A device error has the same effect.
     """
 
     __slots__ = ()

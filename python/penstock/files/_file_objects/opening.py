@@ -161,7 +161,8 @@ def open(
         raise ValueError("a file opened with O_DIRECT is binary, and not buffered")
     if binary and buffering == 1:
         warnings.warn(
-            "buffering=1 is by lines, which a binary file does not have; it gets the usual buffer",
+            "buffering=1 means line buffering, which a binary file does not support; the default "
+            "buffer is used",
             RuntimeWarning,
             stacklevel=2,
         )

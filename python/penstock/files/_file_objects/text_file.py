@@ -610,11 +610,13 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
             self._binary._check_seekable()
             if whence == os.SEEK_CUR:
                 if offset:
-                    raise io.UnsupportedOperation("a text file cannot seek from here, but by 0")
+                    raise io.UnsupportedOperation(
+                        "a text file can seek from its position only by 0"
+                    )
                 offset = await self._tell()
             elif whence == os.SEEK_END:
                 if offset:
-                    raise io.UnsupportedOperation("a text file cannot seek from its end, but by 0")
+                    raise io.UnsupportedOperation("a text file can seek from its end only by 0")
                 position = await self._binary.seek(0, os.SEEK_END)
                 self._drop_read_ahead()
                 self._reset_decoder()

@@ -47,8 +47,8 @@ class LogFailed(LogError):
 
     ``__cause__`` is the error. After a failed sync the content of the disk is unknown, and a second
     sync would succeed without effect, because the kernel drops the failed pages. So no append is
-    retried: close the log, check the disk, and open the log again. The records whose appends raised
-    this may be found then, from the first one on, or not.
+    retried: close the log, check the disk, and open the log again. Afterwards the log may contain
+    some, none or all of the records whose appends raised this, always the first ones.
     """
 
 
@@ -106,7 +106,7 @@ class AppendLog:
     it is not written; otherwise it is written completely. It is never written twice.
 
     Errors of an append: OSError if the write failed, for instance because the disk is full. The
-    file is then unchanged, durably, and the log can be used further. :class:`LogFailed` if the sync
+    file is then unchanged, durably, and the log remains usable. :class:`LogFailed` if the sync
     failed, or if a failed write could not be undone. The log can then only be closed.
 
     Not thread-safe: a log belongs to one running loop. A process that was forked while a log is
@@ -227,7 +227,7 @@ class AppendLog:
         records or none. They have consecutive numbers. A log of format 1 knows no batches: there, a
         crash may leave the first of them.
 
-        Cancellation: as of :meth:`append`, for all records together.
+        Cancellation: as for :meth:`append`, for all records together.
 
         Args:
             records: as in :meth:`append`; together at most 64 MiB, with 28 bytes for each record.
@@ -522,7 +522,7 @@ class AppendLog:
     def _fail(self, message: str, cause: BaseException) -> None:
         if self._failure is None:
             self._failure = LogFailed(
-                self._path, f"{message}: {cause!r}; close the log and open it anew"
+                self._path, f"{message}: {cause!r}; close the log and open it again"
             )
             self._failure.__cause__ = cause
 

@@ -129,7 +129,8 @@ def read_identity(fd: int, path: str) -> LogIdentity | None:
     if identity is None and not is_torn_file_header(head):
         raise NotALog(
             path,
-            "does not begin as a Penstock log of format 1 or 2 does; nothing was changed. If it was"
+            "does not begin with the header of a Penstock log of format 1 or 2; nothing was "
+            "changed. If it was"
             f" a log, copy its records to a new one: penstock log salvage {path} --to NEW",
         )
     return identity
@@ -145,7 +146,7 @@ def _lock(fd: int, path: str) -> None:
                 raise LogLocked(
                     path,
                     "another writer has this log open; close it there first."
-                    " To read beside a writer, use read_log()",
+                    " To read while another program writes, use read_log()",
                 ) from error
         else:
             return

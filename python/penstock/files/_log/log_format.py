@@ -36,7 +36,7 @@ that commit, and an order was paid twice. A record of format 2 is valid in one p
 search finds behind a damage needs no doubt either: a copy of a log inside a payload of the same log
 is at another place than its headers say.
 
-*Rejected:* a running number in place of the offset. It refuses the repeated commit as well, but a
+*Rejected:* a running number instead of the offset. It refuses the repeated commit as well, but a
 search behind a damage cannot tell what number is due. *Rejected:* a checksum that continues the
 record before. One damaged record would make every later one unreadable, and nothing could be
 salvaged. *Rejected:* the offset in the checksum alone, without a field. Each candidate of a search

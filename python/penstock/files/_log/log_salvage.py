@@ -44,9 +44,9 @@ class LogGap:
     Attributes:
         begin: where they begin.
         end: where the next good record, or the end of the file, is.
-        reason: why they are none.
-        torn: whether they are the end that an unfinished write has left, and no acknowledged
-            record. A damage of the last commit looks the same.
+        reason: why they are not records.
+        torn: whether an unfinished write has left them, so that no acknowledged record is lost.
+            Damage to the last commit looks the same.
         in_batch: whether they interrupt a batch, of which only a part is left.
     """
 
@@ -230,9 +230,7 @@ class ScannedLog:
             if len(data) < _PIECE:
                 break
             position += len(data) - _OVERLAP
-        raise NotALog(
-            self.path, "is not a Penstock log: neither its header nor any record is there"
-        )
+        raise NotALog(self.path, "is not a Penstock log: it has neither a header nor any record")
 
 
 def copy_records(payloads: Iterable[bytes], path: str) -> None:

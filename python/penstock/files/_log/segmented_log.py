@@ -59,7 +59,7 @@ class SegmentedLog:
     ``folder`` holds the segments, each an append log named by the number of its first record:
     ``00000000000000001000.log``. The last one is written. When it has ``segment_size`` bytes, or is
     ``segment_age`` seconds old, it is closed and the next one begun. Records keep their numbers,
-    also when earlier ones are removed.
+    even when earlier ones are removed.
 
     Retention: after each rotation and when the log is opened, segments are removed from the oldest
     one on while all together have more than ``keep_size`` bytes, or while the oldest one was last
@@ -150,7 +150,7 @@ class SegmentedLog:
 
         Raises:
             LogLocked: if another process, or another object of this one, has the log open.
-            NotALog, LogDamaged: as of :meth:`AppendLog.open`, for the last segment.
+            NotALog, LogDamaged: as for :meth:`AppendLog.open`, for the last segment.
             OSError: with the name of the folder or the file.
         """
         async with self._rotating:

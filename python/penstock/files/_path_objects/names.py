@@ -56,7 +56,7 @@ class Names:
         """Return the path of a ``file:`` URI.
 
         Raises:
-            ValueError: if it is no such URI, of another host, or not absolute.
+            ValueError: if it is not such a URI, names another host, or is not absolute.
         """
         if not uri.startswith("file:"):
             raise ValueError(f"URI {uri!r} does not begin with 'file:'")

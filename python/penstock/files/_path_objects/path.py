@@ -499,7 +499,8 @@ class Path(Names):
     async def move(self, target: StrPath) -> Self:
         """Rename; between file systems, copy with all metadata and remove. Returns the new path.
 
-        A file of that name is replaced. Cancellation: the source is whole until the copy is.
+        A file of that name is replaced. Cancellation: the source remains complete until the copy is
+        complete.
         """
         await move_tree(str(self._path), os.fspath(target))
         return self.with_segments(target)

@@ -144,7 +144,7 @@ def _explained(error: OSError, top: str) -> OSError:
             is_link = False
         if is_link:
             return NotADirectoryError(
-                errno.ENOTDIR, "is a symbolic link; unlink it, or remove what it leads to", top
+                errno.ENOTDIR, "is a symbolic link; unlink it, or remove its target", top
             )
     return with_path(error, top)
 

@@ -354,7 +354,7 @@ def _field_from_arrow(field: Any) -> RecordField:
     else:
         raise SinkSchemaError(
             f"the Arrow column {field.name!r} is {kind}: "
-            f"a recording holds numbers, truth values, texts and time stamps"
+            f"a recording can contain numbers, booleans, texts and time stamps"
         )
     metadata = field.metadata or {}
     unit = metadata.get(b"unit")

@@ -72,7 +72,7 @@ def create_file(path: Path, *, overwrite: bool) -> int:
         descriptor = os.open(path, flags, 0o666)
     except FileExistsError as error:
         raise SinkExistsError(
-            f"{path} exists already: choose another name, or pass overwrite=True to replace it"
+            f"{path} already exists: choose another name, or pass overwrite=True to replace it"
         ) from error
     except OSError as error:
         raise explain("create", path, error) from error
@@ -174,7 +174,7 @@ def check_no_part_missing(path: Path) -> list[Path]:
         if number != expected:
             raise RecoveryError(
                 f"{part_path(path, expected)} is missing, and {part.name} is there: the recording "
-                "cannot be continued. Put the missing file back, or begin another recording"
+                "cannot be continued. Restore the missing file, or begin a new recording"
             )
     return [part for _, part in parts]
 

@@ -300,9 +300,9 @@ def fault_of(row: bytes, layout: Layout) -> str:
 
 def _fault(columns: int, state: str, data: bytes, layout: Layout) -> str:
     if state == "bad":
-        return "a quote stands where none may stand"
+        return "a quote is in a place where none is allowed"
     if layout.columns and columns != layout.columns and data.strip():
-        return f"it has {columns} fields in place of {layout.columns}"
+        return f"it has {columns} fields instead of {layout.columns}"
     return ""
 
 
@@ -391,7 +391,7 @@ def repair_lines(descriptor: int, path: Path, *, quoted: bool, force: bool) -> R
         if heads[0] and not (_is_our_csv(path, heads[0]) if quoted else _is_our_json(heads)):
             raise RecoveryError(
                 f"{path} was not written by Penstock, as far as can be seen: it has neither the "
-                "columns of a recording nor a description. It was left as it is; give the name of "
+                "columns of a recording nor a description. It was not changed; give the name of "
                 "a recording, or choose another name for a new one"
             )
         file.seek(0)

@@ -48,7 +48,8 @@ def sparkplug_address(url: str) -> tuple[BrokerAddress, str, str]:
     group, _, node = address.name.partition("/")
     if not group or not node or any(each in address.name for each in "+#\0") or "/" in node:
         raise ValueError(
-            f"{address} names no edge node: write {address.scheme}://HOST/GROUP/NODE, no + or #"
+            f"{address} does not name an edge node: write {address.scheme}://HOST/GROUP/NODE, no "
+            "+ or #"
         )
     return address, group, node
 

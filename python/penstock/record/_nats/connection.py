@@ -147,13 +147,15 @@ class NatsConnection:
     async def _greet(self, host: str, tls: ssl.SSLContext | None, login: Mapping[str, str]) -> None:
         verb, _, rest = (await self._line()).partition(" ")
         if verb != "INFO":
-            raise _Broken("the server does not begin as one of NATS does")
+            raise _Broken("the server does not answer like a NATS server")
         info = json.loads(rest)
         if info.get("tls_required") and tls is None:
-            raise Misconfigured("the server wants TLS: write natss:// in place of nats://")
+            raise Misconfigured("the server requires TLS: write natss:// instead of nats://")
         if tls is not None:
             if not (info.get("tls_required") or info.get("tls_available")):
-                raise Misconfigured("the server has no TLS: write nats:// in place of natss://")
+                raise Misconfigured(
+                    "the server does not support TLS: write nats:// instead of natss://"
+                )
             await self._writer.start_tls(tls, server_hostname=host)
         self.max_payload = int(info.get("max_payload", self.max_payload))
         options = {

@@ -244,7 +244,7 @@ class NatsTransport:
         if reply.status == NOBODY_LISTENS:
             await self.close()  # the stream was removed, maybe: the next connection looks for it
             raise Misconfigured(
-                f"no stream takes the subject {message.subject}; one that is called "
+                f"no stream accepts the subject {message.subject}; one that is called "
                 f"{self._stream} is made at the next attempt, if there is none"
             )
         answer = parsed_json(reply.payload)
@@ -252,7 +252,7 @@ class NatsTransport:
             self._last.clear()
             if error.get("err_code") == WRONG_LAST_SEQUENCE:
                 # Something of ours came in meanwhile, or was purged: the next attempt asks.
-                raise Away("the stream has another last message than was known", 0)
+                raise Away("the last message of the stream is not the expected one", 0)
             raise Away(said(error))
         if answer.get("duplicate"):
             # The server knows an identity for minutes, also of a message that was purged since, and

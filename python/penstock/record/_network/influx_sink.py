@@ -93,8 +93,8 @@ class InfluxSink(NetworkSink):
             )
         if measurement.startswith("#") or events.startswith("#"):
             raise ValueError(
-                f"samples are in {measurement!r} and events in {events!r}, and the server takes "
-                "lines that begin with # for comments: give each another name"
+                f"samples are in {measurement!r} and events in {events!r}, but the server treats "
+                "lines that begin with # as comments: give each another name"
             )
         folder = Path(f"{measurement}.influx-spool" if spool is None else spool)
         tls = trusting(ca_file) if address.tls else None
@@ -207,8 +207,8 @@ class InfluxTransport:
         said = f"the server answered {status}" + (f": {text[:_SHOWN]}" if text else "")
         if status in (401, 403):
             raise Misconfigured(
-                f"{said}; set INFLUX_TOKEN, or INFLUX_USERNAME and INFLUX_PASSWORD, to those of "
-                "somebody who may write there"
+                f"{said}; set INFLUX_TOKEN, or INFLUX_USERNAME and INFLUX_PASSWORD, to those of a "
+                "user who may write there"
             )
         if status == 404:
             raise Misconfigured(

@@ -79,7 +79,7 @@ class SpooledFile:
 
     def write(self, batch: SampleBatch) -> None:
         if not self._open:
-            raise SinkWriteError(f"{self.transport} accepts no more rows after it was closed")
+            raise SinkWriteError(f"{self.transport} does not accept rows after it was closed")
         self._encoder.add(batch)
         if self._encoder.size >= _PAYLOAD_BYTES:
             self.sync()
@@ -125,7 +125,7 @@ class NetworkSink(ThreadedSink):
         return f"{type(self).__name__}({self.server!r})"
 
     async def check(self) -> None:
-        """Ask the other side whether it would take rows, in place of ``open``; nothing is made.
+        """Ask the other side whether it would take rows, instead of ``open``; nothing is made.
 
         Raises:
             SinkWriteError: it would not, or does not answer.

@@ -101,7 +101,7 @@ class Secret:
                 "read it"
             ) from error
         if not text or not text.isprintable():
-            raise SinkWriteError(f"{self.file} holds no secret: write it there, on one line")
+            raise SinkWriteError(f"{self.file} contains no secret: write it there, on one line")
         return text
 
 
@@ -117,8 +117,8 @@ def split_url(url: str, remedy: str) -> SplitResult:
     scheme = url.partition("://")[0].lower()
     if "@" in url:
         raise ValueError(
-            f"a URL with {scheme}:// holds no user and no password, which every user of the "
-            f"machine could read: {remedy}; an @ in a name is written %40"
+            f"a URL with {scheme}:// must not contain a user or a password, which every user of "
+            f"the machine could read: {remedy}; an @ in a name is written %40"
         )
     try:
         parts = urlsplit(url)

@@ -176,8 +176,8 @@ class SpoolSender:
         if self._bytes_waiting and self._bytes_waiting + size > self._most_bytes:
             raise SinkWriteError(
                 f"the spool {self.folder} is full with {self._bytes_waiting} bytes, because "
-                f"{self._transport} takes nothing ({self.trouble or 'it is too slow'}): mend that, "
-                "or give the sink a larger spool"
+                f"{self._transport} accepts nothing ({self.trouble or 'it is too slow'}): fix "
+                "that, or give the sink a larger spool"
             )
         try:
             for batch in _batches(_HEAD.pack(self._kind, rows) + data for rows, data in payloads):
@@ -215,7 +215,7 @@ class SpoolSender:
         if left:
             reason = self._failure or self.trouble or "it was too slow"
             raise SinkWriteError(
-                f"{self._transport} did not take the last rows ({reason}): they wait in "
+                f"{self._transport} did not accept the last rows ({reason}): they wait in "
                 f"{self.folder}, and the next recording with this spool sends them"
             ) from self._failure
         with contextlib.suppress(OSError):  # somebody else's files, or the next sink's

@@ -266,7 +266,7 @@ def _join(
         old_seals.put_back()
         if isinstance(error, FileExistsError):
             raise SinkExistsError(
-                f"{target} exists already: move it away, then run penstock recover {target}"
+                f"{target} already exists: move it away, then run penstock recover {target}"
             ) from error
         raise
     old_seals.remove()
@@ -383,7 +383,7 @@ def _seal_if_missing(
         reason = "its rows cannot be read"
     if reason:
         raise RecoveryError(
-            f"{path} was made of the parts in {folder.path}, and is damaged since: {reason}; "
+            f"{path} was made of the parts in {folder.path}, and has been damaged since: {reason}; "
             "move it away, and recover the recording from its parts"
         )
     seal = WholeFileSeal(key)

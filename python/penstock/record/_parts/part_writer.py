@@ -57,7 +57,7 @@ class PartOptions:
     def __post_init__(self) -> None:
         if not 1 <= self.part_rows <= _LARGEST_PART:
             raise ValueError(
-                f"part_rows must lie between 1 and {_LARGEST_PART}, not {self.part_rows!r}"
+                f"part_rows must be between 1 and {_LARGEST_PART}, not {self.part_rows!r}"
             )
         if self.part_bytes < 1:
             raise ValueError(f"part_bytes must be at least 1, not {self.part_bytes!r}")

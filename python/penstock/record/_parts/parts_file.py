@@ -211,7 +211,7 @@ class PartsFile:
             return
         if self.single and self.path.exists():
             raise SinkExistsError(
-                f"{self.path} exists already: choose another name, or pass overwrite=True to "
+                f"{self.path} already exists: choose another name, or pass overwrite=True to "
                 f"replace it or append=True to continue it"
             )
         if self.folder.exists():
@@ -228,7 +228,7 @@ class PartsFile:
             not self.folder.path.is_dir() or any(self.folder.path.iterdir())
         ):
             raise SinkExistsError(
-                f"{self.folder.path} exists already and is not empty: choose another name"
+                f"{self.folder.path} already exists and is not empty: choose another name"
             )
 
     def _finish_earlier_run(self) -> None:
@@ -287,7 +287,7 @@ class PartsFile:
             next_path = part_path(self.path, len(self._paths) + 1)
             if next_path.exists() and not self._overwrite:
                 raise SinkExistsError(
-                    f"{next_path} exists already: choose another name, or pass overwrite=True "
+                    f"{next_path} already exists: choose another name, or pass overwrite=True "
                     f"to replace it"
                 )
             self._paths.append(next_path)
@@ -320,7 +320,7 @@ class PartsFile:
         return time.monotonic() - self._sealed_at >= self._options.seal_interval
 
     def _seal(self, facts: Mapping[str, Any]) -> list[WrittenFile]:
-        """Write the growing part with all its rows, in place of what it held before."""
+        """Write the growing part with all its rows, instead of what it held before."""
         assert self._schema is not None
         pa = pyarrow_module()
         schema = self._options.part_schema(self._schema, self._run, self._number, facts)

@@ -116,7 +116,7 @@ def recover(
     elif target.is_file() and not _stands_beside_a_recording(target):
         raise RecoveryError(
             f"{target} is not a recording: its name must end in one of {', '.join(_SUFFIXES)}. It "
-            "was left as it is"
+            "was not changed"
         )
     return Recovery(target)
 
@@ -147,8 +147,8 @@ def _check_readable(path: Path, table_format: TableFormat) -> None:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise RecoveryError(
-                f"{path} cannot be read and has no parts beside it: nothing can be recovered "
-                f"({reason_of(error)}). It was left as it is"
+                f"{path} cannot be read and has no parts next to it: nothing can be recovered "
+                f"({reason_of(error)}). It was not changed"
             ) from error
 
 
@@ -263,7 +263,7 @@ def _recover_database(path: Path, force: bool) -> Recovery:
                     return Recovery(path)  # killed before the first table
                 raise RecoveryError(
                     f"{path} was not written by Penstock, as far as can be seen: it has no table "
-                    "penstock_parts. It was left as it is; give the name of a recording"
+                    "penstock_parts. It was not changed; give the name of a recording"
                 )
             cut = keep_torn_log(path, force=force)
             with unreadable_is(

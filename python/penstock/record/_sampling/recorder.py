@@ -359,7 +359,7 @@ class Recording:
         return True
 
     def _is_repeated(self, name: str, code: FailureCode) -> bool:
-        """Note that ``name`` has failed; whether that is counted in place of a row."""
+        """Note that ``name`` has failed; whether that is counted instead of a row."""
         failing = self._failing.get(name)
         if failing is None:
             failing = self._failing[name] = Failing()

@@ -84,7 +84,7 @@ class SealWriter:
             descriptor = os.open(path, flags, 0o666)
         except FileExistsError as error:
             raise SinkExistsError(
-                f"{path} exists already, and {of.name} does not: move it, or choose another name"
+                f"{path} already exists, and {of.name} does not: move it, or choose another name"
             ) from error
         try:
             os.ftruncate(descriptor, 0)

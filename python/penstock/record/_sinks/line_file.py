@@ -147,7 +147,7 @@ class LineFile(ABC):
             if parts and not self._overwrite:
                 taken = parts[0][1]
                 raise SinkExistsError(
-                    f"{taken} exists already, and would be read as a part of {self.path}: choose "
+                    f"{taken} already exists, and would be read as a part of {self.path}: choose "
                     "another name, or pass overwrite=True to replace it"
                 )
             self._create(self.path)

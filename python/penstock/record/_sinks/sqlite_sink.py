@@ -159,7 +159,7 @@ class SqliteFile:
         self._existed = os.path.lexists(self.path)
         if self._existed and not (self._overwrite or self._append):
             raise SinkExistsError(
-                f"{self.path} exists already: choose another name, or pass overwrite=True to "
+                f"{self.path} already exists: choose another name, or pass overwrite=True to "
                 f"replace it or append=True to continue it"
             )
         try:
@@ -170,7 +170,7 @@ class SqliteFile:
                 )
         except FileExistsError as error:
             raise SinkExistsError(
-                f"{self.path} exists already: another recorder has just created it"
+                f"{self.path} already exists: another recorder has just created it"
             ) from error
         except OSError as error:
             raise explain("create", self.path, error) from error
@@ -284,7 +284,7 @@ class SqliteFile:
             ((found,), *_) = self._connected().execute("PRAGMA quick_check(1)").fetchall()
         if found != "ok":
             raise RecoveryError(
-                f"{self.path} is damaged, so that rows which are added could not be read: "
+                f"{self.path} is damaged, so added rows could not be read: "
                 f"{' '.join(found.split())}; move it away, or record to another name. penstock "
                 "export reads what is left of it"
             )
@@ -363,8 +363,8 @@ class SqliteFile:
                 self._seals.add(batch_of_rows(some, schema))
         except (TypeError, ValueError, OverflowError) as error:
             raise SinkWriteError(
-                f"{self.path} cannot be continued: table {name} has a value of another kind "
-                f"({error}); begin another recording"
+                f"{self.path} cannot be continued: table {name} has a value of a different kind "
+                f"({error}); begin a new recording"
             ) from error
         self._seals.write("found")
 

@@ -175,7 +175,7 @@ def _read_whole(
     With ``names`` the data have no header; of ``columns``, only those that there are are read.
     """
     if has_faulty_row(data, layout):
-        raise ValueError("a quote stands where none may stand")
+        raise ValueError("a quote is in a place where none is allowed")
     options = _convert_options(fixed_types() if plain is None else plain)
     csv = pyarrow_module("pyarrow.csv")
     if columns is not None:
@@ -271,7 +271,7 @@ def _with_devices(table: Any, plain: Any) -> Any:
 
 
 def _plainly(reason: str, names: Sequence[str]) -> str:
-    """What pyarrow says of a cell, with the name of its column in place of the number."""
+    """What pyarrow says of a cell, with the name of its column instead of the number."""
     match = _CELL.fullmatch(reason)
     if match is None or int(match[1]) >= len(names):
         return reason

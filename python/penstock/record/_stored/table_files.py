@@ -171,7 +171,7 @@ def _stream(
             except StopIteration:
                 return
             except UNREADABLE as error:
-                damages.note(path, f"batch {number} and those behind it", reason_of(error))
+                damages.note(path, f"batch {number} and those after it", reason_of(error))
                 return
             table = pa.Table.from_batches([batch])
             yield begin, table if columns is None else table.select(list(columns))

@@ -260,7 +260,7 @@ class AlarmBook:
             return _Content(**found, entries=entries)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise AlarmBookError(
-                f"{self.path} is not an alarm book ({error}): move it away, and alarms begin anew"
+                f"{self.path} is not an alarm book ({error}): move it away to begin a new one"
             ) from error
 
     def _write(self) -> None:

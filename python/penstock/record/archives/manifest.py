@@ -114,8 +114,8 @@ class Manifest:
             return cls(**found)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ArchiveError(
-                f"{name} is not the manifest of an archive ({error}): put back a copy of it, or "
-                "remove it for the version before"
+                f"{name} is not the manifest of an archive ({error}): restore a copy of it, or "
+                "remove it to use the previous version"
             ) from error
 
     def commit(self, store: Store, before: Manifest) -> Manifest:

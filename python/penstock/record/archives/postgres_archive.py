@@ -113,7 +113,7 @@ class PostgresArchive:
                 if server.is_lost(error):
                     server.disconnect()
                 raise ArchiveError(
-                    f"{server} does not take the archive: {' '.join(str(error).split())}; check "
+                    f"{server} does not accept the archive: {' '.join(str(error).split())}; check "
                     "that it runs, its space, and what its user may do"
                 ) from error
 

@@ -80,7 +80,7 @@ class RunArchive(WaitingRun[_Prepared]):
         return self._changed(retired=kept) if old else None
 
     def _joined(self, least: int) -> Manifest | None:
-        """With one file in place of several small ones."""
+        """With one file instead of several small ones."""
         group = mergeable(self.manifest.files, least, self._options.file_bytes)
         if not group:
             return None
@@ -280,12 +280,13 @@ def joined(store: Store, files: Iterable[ArchivedFile]) -> list[Any]:
             table = None if data is None else parquet.ParquetFile(pa.BufferReader(data)).read()
         except (pa.ArrowException, OSError) as error:
             raise ArchiveError(
-                f"{store.location(each.name)} cannot be read ({' '.join(str(error).split())}): put "
-                "back a copy of it"
+                f"{store.location(each.name)} cannot be read ({' '.join(str(error).split())}): "
+                "restore a copy of it"
             ) from error
         if table is None or table.num_rows != each.rows:
             raise ArchiveError(
-                f"{store.location(each.name)} is not as it was written: put back a copy of it"
+                f"{store.location(each.name)} has changed since it was written: restore a copy of "
+                "it"
             )
         tables.append(table)
     return tables

@@ -205,7 +205,7 @@ class Rfc2217Backend(SocketBackend):
         if state is None:
             raise UnsupportedFeatureError(
                 errno.EOPNOTSUPP,
-                f"{self.path}: the server does not report the modem lines; leave them alone, or "
+                f"{self.path}: the server does not report the modem lines; do without them, or "
                 "use another server",
                 self.path,
             )

@@ -52,7 +52,7 @@ class SerialUrl:
         for name in options:
             if name not in known_options:
                 choices = ", ".join(sorted(known_options)) or "none"
-                raise url.wrong(f"unknown option {name!r}, known are: {choices}")
+                raise url.wrong(f"unknown option {name!r}; the options are: {choices}")
         return url
 
     def host_and_port(self) -> tuple[str, int]:

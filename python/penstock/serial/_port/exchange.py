@@ -43,7 +43,7 @@ class SerialAnswer:
 
 
 class ExchangePart(NamedTuple):
-    """What came of an exchange until its end or its deadline; see ``exchange_part``.
+    """What an exchange received before its end or its deadline; see ``exchange_part``.
 
     Attributes:
         data: All bytes that were read: the answer, and what came with its end.
@@ -101,7 +101,7 @@ class ExchangeOperations(ReceiveHalf, SendHalf):
         """
         if (delimiter != b"") + (length != 0) + (silence != 0) != 1:
             raise ValueError(
-                "one of delimiter, length and silence tells where the answer ends, not "
+                "give exactly one of delimiter, length and silence, not "
                 f"delimiter={delimiter!r}, length={length!r}, silence={silence!r}"
             )
         most = byte_count("length", length) if length else byte_count("max_bytes", max_bytes)
@@ -122,8 +122,8 @@ class ExchangeOperations(ReceiveHalf, SendHalf):
         if part is None:
             raise UnreadInputError(
                 errno.EAGAIN,
-                f"{self.path}: {self.input_waiting()} bytes wait that belong to no question; "
-                "receive them, or drop them with reset_input_buffer(), before the next one",
+                f"{self.path}: {self.input_waiting()} unread bytes are waiting; receive them, or "
+                "discard them with reset_input_buffer(), before the next exchange",
                 self.path,
             )
         if part.taken < len(request):

@@ -154,7 +154,7 @@ class ReconnectingSerialPort(ByteStream):
     async def __aenter__(self) -> Self:
         self._check_not_closed()
         if self._tasks is not None:
-            raise RuntimeError("a reconnecting port is entered once")
+            raise RuntimeError("a reconnecting port can be entered only once")
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._run)

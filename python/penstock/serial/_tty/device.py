@@ -290,7 +290,7 @@ class TtyDevice:
         mapped = errno_to_exception(exc, context="ioctl", path=self.path)
         if not isinstance(mapped, SerialDisconnectedError):
             warnings.warn(
-                f"{self.path}: the settings from before could not be restored ({mapped.strerror})",
+                f"{self.path}: the previous settings could not be restored ({mapped.strerror})",
                 RuntimeWarning,
                 stacklevel=3,
             )

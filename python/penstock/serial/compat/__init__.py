@@ -61,7 +61,7 @@ def install() -> None:
     this = sys.modules[__name__]
     if present is not None and present is not this:
         raise RuntimeError(
-            "pyserial is imported already; call install() before anything imports it"
+            "pyserial is already imported; call install() before anything imports it"
         )
     found = {f"serial.{name}": importlib.import_module(f"{__name__}.{name}") for name in _MODULES}
     sys.modules["serial"] = this

@@ -158,7 +158,7 @@ class SerialSettings(io.RawIOBase):
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that a read waits for all requested bytes: None for ever, 0 not at all."""
+        """Seconds that a read waits for all requested bytes: None forever, 0 not at all."""
         return self._timeout
 
     @timeout.setter

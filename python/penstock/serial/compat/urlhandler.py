@@ -94,7 +94,7 @@ def _first_match(url: str) -> str:
     for number, info in enumerate(sorted(list_ports.grep(pattern)), 1):
         if number == place:
             return info.device
-    raise SerialException(f"no port matches {pattern!r}; penstock ports lists those there are")
+    raise SerialException(f"no port matches {pattern!r}; penstock ports lists the existing ones")
 
 
 def _enter_handler(kind: str, text: str, **names: object) -> None:

@@ -152,5 +152,5 @@ async def serve_serial_port(
 def _prepare(stream: ByteStream) -> None:
     raw = stream.extra(SocketAttribute.raw_socket, None)
     if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
-        # A client that has vanished must not keep the port for ever.
+        # A client that has vanished must not keep the port forever.
         set_up_for_serial(raw)

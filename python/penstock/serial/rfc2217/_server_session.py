@@ -55,7 +55,7 @@ _RESUME_AT = 16_384
 # either. So this is more than a client that obeys may have on its way: its send buffer, by Linux's
 # default at most 4 MiB, and our receive buffer.
 _STOP_READING_AT = 8 << 20
-# A setting waits for the bytes sent before it, but not for ever if the device has stopped them.
+# A setting waits for the bytes sent before it, but not forever if the device has stopped them.
 _LONGEST_HOLD_S = 1.0
 _POLL_INTERVAL_S = 0.25
 _CLIENT_CHECK_INTERVAL_S = 5.0

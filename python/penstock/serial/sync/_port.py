@@ -142,7 +142,7 @@ class SerialPort(PortFacts):
     :meth:`close`, from any thread or signal handler, wakes waiting threads with
     :class:`SerialClosedError`.
 
-    ``timeout`` is in seconds; None waits for ever. When it expires, :class:`TimeoutError` is
+    ``timeout`` is in seconds; None waits forever. When it expires, :class:`TimeoutError` is
     raised. Received bytes are then not lost, and the error of a send says how much was sent. A
     driver that has been called (settings, lines, counts, discards) cannot be interrupted: those
     methods return when it answers, whatever the ``timeout``.

@@ -252,7 +252,7 @@ class StandardRegisters:
 class CodaRegisters:
     """A CODA instrument: readings in fixed units, and no register that can be written.
 
-    The manual at hand has no register of a setpoint and no list of commands. The simulated fluid
+    The manual at hand has no register for a setpoint and no list of commands. The simulated fluid
     has 1000 kg a cubic metre.
     """
 

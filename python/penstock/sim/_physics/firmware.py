@@ -79,7 +79,7 @@ class Firmware:
     gas_width: int = 6
     contact: str = "info@alicat.com"
     model_label: str = "Model Number "
-    #: The text in place of the unit id in a streamed frame.
+    #: The text instead of the unit id in a streamed frame.
     stream_prefix: str = " "
     #: Any command that begins with L locks the display and is answered with a frame.
     locks_on_l: bool = False

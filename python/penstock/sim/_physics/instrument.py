@@ -385,7 +385,7 @@ class Instrument:
 
     @property
     def controls_line_pressure(self) -> bool:
-        """Whether this flow controller controls the absolute pressure in place of the flow."""
+        """Whether this flow controller controls the absolute pressure instead of the flow."""
         return self.setpoint_statistic in _OF_LINE_PRESSURE and not self.measurand.is_pressure
 
     @property

@@ -121,7 +121,7 @@ class ControlOperations(Ring):
             count: end with 0 as soon as so many other operations have completed.
             absolute: ``seconds`` is a time of ``clock``.
             clock: the clock that counts.
-            multishot: again after every interval, ``count`` times or for ever. Linux 6.4.
+            multishot: again after every interval, ``count`` times or forever. Linux 6.4.
             options: those that :class:`UringCtx` describes.
         """
         flags = CLOCK_FLAGS[clock] | (TIMEOUT_ABS if absolute else 0)

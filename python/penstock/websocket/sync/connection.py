@@ -111,7 +111,7 @@ class Connection:
         # The child of a fork has the socket too, and would mix its frames with its parent's.
         if os.getpid() != self._process:
             raise RuntimeError(
-                f"{type(self).__name__} was opened by the process that has forked this one; open"
+                f"{type(self).__name__} was opened by the process that forked this one; open"
                 " another connection here"
             )
         return call(function, *arguments, timeout=timeout)

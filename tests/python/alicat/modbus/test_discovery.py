@@ -114,7 +114,7 @@ def test_families_have_register_maps() -> None:
         assert controls == (family.endswith("controller") and not family.startswith("basis"))
     with pytest.raises(AlicatValidationError, match="not a family of Modbus instruments"):
         registers_of_family("coda")
-    with pytest.raises(AlicatValidationError, match="needs the decimals"):
+    with pytest.raises(AlicatValidationError, match="needs the decimal places"):
         registers_of_family("basis-meter")
     with pytest.raises(AlicatValidationError, match="leave them out"):
         registers_of_family("coda-meter", decimals=1)

@@ -358,7 +358,7 @@ async def test_setpoint_is_not_sent_on_a_line_that_was_opened_again_meanwhile() 
         assert client.statistics.reconnects == 0
         await client.reopen()
         assert client.statistics.reconnects == 1
-        with pytest.raises(AlicatConnectionError, match="opened again meanwhile"):
+        with pytest.raises(AlicatConnectionError, match="reopened meanwhile"):
             await client.execute(1, WriteRegisters(1009, (1, 2)), generation=0)
         assert unit.setpoint == 0.0
 
