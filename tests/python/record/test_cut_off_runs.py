@@ -79,6 +79,9 @@ def test_after_a_kill_and_a_resumed_run_the_formats_agree_but_for_a_seam(
     out = capsys.readouterr().out
     assert "no problem" in out
     assert out.count("  seam: ") == len(ROWS) - 1
+    for name in ("run.csv", "run.jsonl", "run.sqlite", "run"):
+        (told,) = (line for line in out.splitlines() if line.startswith(f"  {folder / name}: "))
+        assert told.endswith("; a run in it was cut off")
     assert "samples 160" in out  # those of the fullest format
 
 

@@ -134,6 +134,8 @@ def _sealed_as_text(seal: SealFindings) -> list[str]:
         return [f"  {name}: not sealed, so changes of values cannot be detected{stated}", *notes]
     if seal.unchanged:
         signed = ", signed" if seal.signed else ""
+        if "cut off" in seal.ended:
+            signed += "; a run in it was cut off"
         return [
             f"  {name}: complete and unchanged since it was closed, {seal.rows} rows"
             f"{_between(seal)}{signed}"
