@@ -61,7 +61,7 @@ def test_salvage_copies_the_good_records(penstock: Any, tmp_path: Path, damaged:
         (["check", "absent"], "absent cannot be read: No such file or directory"),
         (["tail", "absent"], "absent cannot be read: No such file or directory"),
         (["check", "text"], "text: is not a Penstock log"),
-        (["tail", "text"], "text: does not begin as a Penstock log"),
+        (["tail", "text"], "text: does not begin with the header of a Penstock log"),
         (["check", "."], ". cannot be read: Is a directory"),
         (["salvage", "whole", "--to", "absent/new"], "cannot write absent/new"),
     ],

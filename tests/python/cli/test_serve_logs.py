@@ -100,7 +100,7 @@ def test_a_worker_whose_loop_is_blocked_is_replaced(folder: Path) -> None:  # no
         for _ in range(2):
             read_until(process.stderr, "Started server process")
         blocked = threads.submit(block, url)
-        killed = wait_for(process.stderr, r"Worker \[(\d+)\] has shown no sign of life for 3 s")
+        killed = wait_for(process.stderr, r"Worker \[(\d+)\] has been unresponsive for 3 s")
         blocked.result(60)
         wait_for(process.stderr, rf"Worker \[{killed[1]}\] ended")
         wait_for(process.stderr, "Started server process")
