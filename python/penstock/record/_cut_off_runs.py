@@ -84,14 +84,15 @@ def _described_text(path: Path) -> dict[str, Any]:
 
 def _of_table(path: Path) -> Iterator[Any]:
     metadata = format_of(path).read_schema(path).metadata or {}
+    run = _run_id(metadata)
     if RUNS_KEY in metadata:
-        for run in json.loads(metadata[RUNS_KEY]):
-            if run.get("ended") == _CUT_OFF:
-                yield run["recording"].get("run_id")
-        return
+        for each in json.loads(metadata[RUNS_KEY]):
+            run = each["recording"].get("run_id")
+            if each.get("ended") == _CUT_OFF:
+                yield run
     found = read_seals(seals_path(path))
     if found is not None and found.last.kind == _CUT_OFF:
-        yield _run_id(metadata)
+        yield run  # the last one
 
 
 def _of_folder(folder: PartsFolder) -> Iterator[Any]:

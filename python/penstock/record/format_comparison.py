@@ -9,6 +9,9 @@ Where the files themselves say that a run was cut off, a format may lack the las
 as many as a kill takes: that is a *seam*, and is named. What follows is compared from the next run
 on. Anything else that is missing is a difference.
 
+Of a text whose description is lost it is not known which run its rows are of. They are compared
+with those of the run that comes next in the other format.
+
 Formats differ in what they can say, which is not a difference: SQLite has no NaN, JSON neither NaN
 nor infinities, text files have no empty text, and a number may be an integer in one and a float in
 the other.
@@ -227,10 +230,10 @@ def _compare(first: Path, other: Path, table: str) -> _Comparison:
     finite = ".jsonl" in (first.suffix, other.suffix)
     run: Any = None  # of the rows that were compared last
     while ours.table is not None or theirs.table is not None:
-        if ours.table is None or theirs.table is None or ours.run != theirs.run:
+        if ours.table is None or theirs.table is None or _are_of_two_runs(ours.run, theirs.run):
             _take_tail(ours, theirs, run, found)
             continue
-        run = ours.run
+        run = theirs.run if ours.run is None else ours.run
         row = theirs.before + 1
         count = min(len(ours.table), len(theirs.table))
         here, there = ours.take(count), theirs.take(count)
@@ -240,6 +243,10 @@ def _compare(first: Path, other: Path, table: str) -> _Comparison:
             found.parted = row + same
             break
     return _Comparison() if damages.count else found
+
+
+def _are_of_two_runs(one: Any, other: Any) -> bool:
+    return one is not None and other is not None and one != other
 
 
 def _take_tail(ours: _NextRows, theirs: _NextRows, run: Any, found: _Comparison) -> None:

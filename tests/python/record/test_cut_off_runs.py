@@ -209,3 +209,57 @@ def test_a_file_that_has_changed_before_its_seal_gets_none(
     with pytest.raises(RecoveryError, match="has been damaged since: it is not as it was sealed"):
         recover(path)
     assert not seals_path(path).exists()
+
+
+def test_a_text_whose_description_is_lost_is_compared_with_what_it_lies_beside(
+    tmp_path: Path,
+) -> None:
+    for name in ("run.csv", "run.parquet"):
+        for run, first in (("one", 0), ("two", 200)):
+            record(tmp_path / name, run, first, 50)
+    assert find_differences(tmp_path).problems == []
+    for path in tmp_path.glob("*.meta.json"):
+        path.unlink()
+    assert find_differences(tmp_path).problems == []
+    record(tmp_path / "run.parquet", "three", 400, 10)
+    assert find_differences(tmp_path).problems == [
+        f"rows 101 to 110 of {tmp_path / 'run.parquet'} are not in {tmp_path / 'run.csv'}, which "
+        "does not say that their run was cut off"
+    ]
+
+
+def test_recover_seals_nothing_behind_a_text_whose_line_ends_were_changed(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    killed(folder, rows={"run.jsonl": 100})
+    path = folder / "run.jsonl"
+    seals = seals_path(path).read_bytes()
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert not recover(path).changed
+    assert seals_path(path).read_bytes() == seals
+    (found,) = check_seals(path)
+    assert [problem.rpartition(", ")[2] for problem in found.problems] == ["and nothing else"]
+    assert cut_off_runs(path) == {"one"}
+
+
+def test_a_run_behind_another_that_was_killed_between_two_parts_is_known_to_be_cut_off(
+    tmp_path: Path,
+) -> None:
+    path, folder = tmp_path / "run.parquet", tmp_path / "out"
+    record(path, "one", 0, 50)
+
+    async def main() -> None:
+        sink = ParquetSink(path, append=True, loss_rows=0, part_rows=20)
+        await sink.open(None, {"run_id": "two"})
+        for start in (200, 210):
+            await sink.write_batch(flow_batch(10, first=start))
+        shutil.copytree(tmp_path, folder)
+        await sink.close()
+
+    anyio.run(main)
+    killed_file = folder / "run.parquet"
+    assert not list(folder.rglob("journal-*"))
+    assert cut_off_runs(killed_file) == {"two"}
+    recover(killed_file)
+    assert cut_off_runs(killed_file) == {"two"}
+    record(killed_file, "three", 400, 10)
+    assert cut_off_runs(killed_file) == {"two"}

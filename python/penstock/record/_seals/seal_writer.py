@@ -28,6 +28,7 @@ from penstock.record._seals.digests import (
     digest_of,
     new_digest,
 )
+from penstock.record._seals.line_end_changes import has_changed_line_ends
 from penstock.record._seals.seal import (
     ENDS,
     Seal,
@@ -250,12 +251,13 @@ def seal_what_is_found(of: Path, size: int, rows: int, key: SigningKey | None) -
     """Seal what a run that was cut off has written behind its last seal, if anything.
 
     A run that has ended as it should has nothing there; what is there then is somebody else's.
-    Without their key, signed seals stay as they are. RecordError if they are signed with another.
+    Without their key, signed seals stay as they are, and so do those of a text whose line ends were
+    changed: none of its bytes is where it was. RecordError if they are signed with another.
     """
     found = read_seals(seals_path(of))
     if found is None or found.fault or (found.public_key and key is None):
         return
-    if found.last.kind in ENDS or found.last.end >= size:
+    if found.last.kind in ENDS or found.last.end >= size or has_changed_line_ends(of):
         return
     # A signature among seals without any would prove nothing.
     writer = SealWriter.resume(of, size, rows, key if found.public_key else None)
