@@ -7,7 +7,7 @@ are compared, from the first one on, until they are of different polls.
 A kill takes another number of rows from the end of each format, as each has its own loss window.
 Where the files themselves say that a run was cut off, a format may lack the last rows of that run,
 as many as a kill takes: that is a *seam*, and is named. What follows is compared from the next run
-on. Anything else that is missing is a difference.
+on. Anything else that is missing is a difference, such as a file that the one before it names.
 
 Of a text whose description is lost it is not known which run its rows are of. They are compared
 with those of the run that comes next in the other format.
@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from penstock.record._cut_off_runs import cut_off_runs
+from penstock.record._cut_off_runs import cut_off_runs, lacks_last_file
 from penstock.record._seals.seal_check import rows_from_to
 from penstock.record.arrow import pyarrow_module
 from penstock.record.damage import DamageList
@@ -169,7 +169,8 @@ def _judge(first: Path, other: Path, tails: list[_Tail], found: FormatFindings) 
             continue  # the formats of a run that is being recorded grow one behind the other
         rows = f"{rows_from_to(tail.before, tail.before + tail.rows)} of {tail.of}"
         told = tail.run in known(tail.lacking)
-        told = told or (tail.is_whole and tail.run in known(tail.of))
+        if tail.is_whole and not told:
+            told = tail.run in known(tail.of) and not lacks_last_file(tail.lacking)
         if not told:
             lost = True
             found.problems.append(

@@ -244,7 +244,8 @@ def test_recover_seals_nothing_behind_a_text_whose_line_ends_were_changed(tmp_pa
 def test_a_run_behind_another_that_was_killed_between_two_parts_is_known_to_be_cut_off(
     tmp_path: Path,
 ) -> None:
-    path, folder = tmp_path / "run.parquet", tmp_path / "out"
+    path, folder = tmp_path / "away" / "run.parquet", tmp_path / "out"
+    path.parent.mkdir()
     record(path, "one", 0, 50)
 
     async def main() -> None:
@@ -252,7 +253,7 @@ def test_a_run_behind_another_that_was_killed_between_two_parts_is_known_to_be_c
         await sink.open(None, {"run_id": "two"})
         for start in (200, 210):
             await sink.write_batch(flow_batch(10, first=start))
-        shutil.copytree(tmp_path, folder)
+        shutil.copytree(path.parent, folder)
         await sink.close()
 
     anyio.run(main)
@@ -263,3 +264,22 @@ def test_a_run_behind_another_that_was_killed_between_two_parts_is_known_to_be_c
     assert cut_off_runs(killed_file) == {"two"}
     record(killed_file, "three", 400, 10)
     assert cut_off_runs(killed_file) == {"two"}
+
+
+@pytest.mark.parametrize("name", ["run.csv", "run.jsonl"])
+def test_a_file_of_a_killed_run_that_was_removed_is_a_difference(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "out"
+    for each in (name, "run.parquet"):
+        away = tmp_path / f"away of {each}"
+        away.mkdir()
+        record(away / each, "one", 0, 50)
+        record(away / each, "two", 200, 100, kill_into=folder)
+    assert find_differences(folder).problems == []
+    for file in folder.glob("run.part2.*"):
+        file.unlink()
+    found = find_differences(folder)
+    assert found.seams == []
+    assert found.problems == [
+        f"rows 51 to 150 of {folder / 'run.parquet'} are not in {folder / name}, which does not "
+        "say that their run was cut off"
+    ]
