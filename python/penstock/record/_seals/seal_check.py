@@ -212,7 +212,7 @@ def _check_chain(found: SealList, findings: SealFindings, growing: bool) -> None
 def rows_from_to(before: int, rows: int) -> str:
     """Rows as the part of a sentence."""
     if rows <= before:
-        return "its head" if not before else f"what is after row {before}"
+        return "its head" if not before else f"all rows after row {before}"
     if rows == before + 1:
         return f"row {rows}"
     return f"rows {before + 1} to {rows}"
