@@ -130,11 +130,12 @@ def metrics_address(text: str) -> str:
 
 def recording_address(text: str) -> str:
     """Check what names a recording: a path, or a URI of PostgreSQL, which holds no password."""
-    if text.startswith(("postgresql://", "postgres://")):
-        from penstock.record.postgres_server import check_uri
+    if text.startswith("postgres"):  # what decides is imported for such a name alone
+        from penstock.record.postgres_server import check_uri, is_postgres
 
         try:
-            check_uri(text)
+            if is_postgres(text):
+                check_uri(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
     return text

@@ -21,7 +21,7 @@ from penstock.record.archives import (
     store_at,
 )
 from penstock.record.errors import SinkDependencyError
-from penstock.record.postgres_server import check_uri, is_postgres
+from penstock.record.postgres_server import is_postgres
 
 __all__ = ["run_archive"]
 
@@ -80,6 +80,5 @@ def run_archive(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
 def _target(options: argparse.Namespace) -> Store | PostgresArchive:
     if is_postgres(options.target):
-        check_uri(options.target)
         return PostgresArchive(options.target, table=options.table)
     return store_at(options.target)
