@@ -69,7 +69,7 @@ async def _ours(command: str, line: Line) -> Asked:
         return answer
 
     async def ask() -> object:
-        return (await client.exchange(data, decode)).value
+        return (await client.exchange(data, decode, reads=True)).value
 
     return Asked(ask, client.aclose)
 

@@ -1,4 +1,4 @@
-"""Polls of ports that exchange by themselves: bytes that nobody asked for are never an answer."""
+"""Ports that exchange by themselves: bytes that nobody asked for never answer what only reads."""
 
 from __future__ import annotations
 
@@ -65,40 +65,57 @@ async def polled() -> AsyncIterator[tuple[Instrument, AlicatProtocolClient]]:
             tasks.cancel_scope.cancel()
 
 
-async def poll(client: AlicatProtocolClient) -> object:
-    exchange = await client.exchange(b"A\r", decode, poll=True)
+async def poll(client: AlicatProtocolClient, kind: str) -> object:
+    exchange = await client.exchange(b"A\r", decode, poll=kind == "poll", reads=kind == "reads")
     assert exchange.requested_monotonic_ns <= exchange.received_monotonic_ns
     return exchange.value.values["Mass_Flow"]
 
 
-async def test_frame_that_waits_before_a_poll_is_not_its_answer() -> None:
+kinds = pytest.mark.parametrize("kind", ["poll", "reads"])
+
+
+@kinds
+async def test_frame_that_waits_before_a_poll_is_not_its_answer(kind: str) -> None:
     async with polled() as (instrument, client):
-        assert await poll(client) == 1.0
+        assert await poll(client, kind) == 1.0
         instrument.peer.write(instrument.frame())
         await until(client.transport.input_waiting)
-        assert await poll(client) == 3.0
+        assert await poll(client, kind) == 3.0
         # Nothing was sent before the unit had proven that nothing older follows.
         assert instrument.commands == [b"A\r", b"AVE\r", b"A\r"]
         assert (client.statistics.resyncs, client.statistics.discarded_lines) == (1, 1)
         assert not client.in_debt("A")
-        assert await poll(client) == 4.0
+        assert await poll(client, kind) == 4.0
         assert instrument.commands[3:] == [b"A\r"]
 
 
-async def test_part_of_a_line_that_waits_before_a_poll_is_not_its_beginning() -> None:
+@kinds
+async def test_part_of_a_line_that_waits_before_a_poll_is_not_its_beginning(kind: str) -> None:
     async with polled() as (instrument, client):
-        assert await poll(client) == 1.0
+        assert await poll(client, kind) == 1.0
         instrument.peer.write(b"A +0")
         await until(client.transport.input_waiting)
-        assert await poll(client) == 2.0
+        assert await poll(client, kind) == 2.0
         assert instrument.commands == [b"A\r", b"AVE\r", b"A\r"]
         assert not client.in_debt("A")
 
 
-async def test_poll_of_a_lost_line_is_a_connection_error() -> None:
+@kinds
+async def test_poll_of_a_lost_line_is_a_connection_error(kind: str) -> None:
     async with polled() as (instrument, client):
-        assert await poll(client) == 1.0
+        assert await poll(client, kind) == 1.0
         await instrument.unplug()
         for _ in range(2):
             with pytest.raises(AlicatConnectionError, match="is lost"):
-                await poll(client)
+                await poll(client, kind)
+
+
+async def test_question_that_only_reads_may_be_sent_by_a_cancelled_task() -> None:
+    async with polled() as (instrument, client):
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await poll(client, "reads")
+        assert scope.cancelled_caught
+        # Whether it was sent or not: a late answer to it is not the next one's.
+        assert await poll(client, "reads") == instrument.polls
+        assert not client.in_debt("A")

@@ -158,6 +158,7 @@ class AlicatProtocolClient(LineClient):
         unmistakable: bool = False,
         letterless: bool = False,
         generation: int | None = None,
+        reads: bool = False,
         poll: bool = False,
         check: Callable[[], None] | None = None,
     ) -> Exchange[T]:
@@ -177,7 +178,9 @@ class AlicatProtocolClient(LineClient):
                 no unit of the bus owes an answer; their debts are settled first.
             generation: The :attr:`generation` that the question is meant for. On another one
                 nothing is sent.
-            poll: The command is a poll: waiting commands go first.
+            reads: The command changes nothing in the instrument. It may then be sent for a task
+                that is cancelled already; the task ends where it waits for the answer.
+            poll: The command is a poll, which only reads: waiting commands go first.
             check: Called at the last moment, when no other question can come before this one. If
                 it raises, nothing is sent.
 
@@ -195,18 +198,19 @@ class AlicatProtocolClient(LineClient):
             await scheduler.acquire(unit, poll=poll)
         try:
             # A task that is already cancelled must not move a valve: the sending below is shielded
-            # and would not notice the cancellation. A poll moves nothing.
-            if not poll:
+            # and would not notice the cancellation.
+            if not (reads or poll):
                 await self._waiting.checkpoint_if_cancelled()
             self._check_question(generation)
             outstanding, wire = self._outstanding, self._wire
             if timeout is None:
                 timeout = self._default_timeout
             answer: Exchange[T] | None
-            plain = poll and check is None and not letterless
+            plain = (reads or poll) and check is None and not letterless
             if plain and wire.exchange is not None and not (outstanding.owed or wire.lines):
                 # The call that sends also looks whether bytes wait that nobody asked for. It does
-                # not see the end of a TCP connection, which a command must not be sent after.
+                # not see the end of a TCP connection, after which nothing that changes something
+                # may be sent.
                 answer = await self._transact(
                     command, decode, timeout, unmistakable, refuse_strays=True
                 )

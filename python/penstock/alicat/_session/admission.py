@@ -20,8 +20,11 @@ from penstock.alicat.errors import (
 )
 
 
-def check_applies(command: CommandSpec[Any], info: DeviceInfo, context: ErrorContext) -> None:
+def check_applies(command: CommandSpec[Any], info: DeviceInfo) -> None:
     """Make sure that the instrument has the command.
+
+    The caller adds the context to the error: to make one for each question costs more than the
+    checks.
 
     Raises:
         AlicatFirmwareError: its firmware does not.
@@ -40,27 +43,46 @@ def check_applies(command: CommandSpec[Any], info: DeviceInfo, context: ErrorCon
             actual=info.firmware,
             required_min=command.firmware.first,
             required_max=command.firmware.last,
-            context=context,
         )
     if info.kind not in command.device_kinds:
         kinds = " and ".join(sorted(kind.value for kind in command.device_kinds))
         raise AlicatUnsupportedCommandError(
             f"{command.name} is for {kinds}; unit {unit_id} is a {info.kind.value}",
-            context=context,
         )
     if not command.media & info.media and info.media is not Medium.NONE:
         raise AlicatMediumMismatchError(
             f"{command.name} is for {command.media.name}, and unit {unit_id} is for "
             f"{info.media.name}: state assume_media=... if it is not",
-            context=context,
         )
     missing = command.required_capabilities & ~info.capabilities
     if missing:
         raise AlicatMissingHardwareError(
             f"{command.name} needs {missing.name}, which unit {unit_id} is not known to have: if "
             f"it has it, open it with assume_capabilities=Capability.{missing.name}",
-            context=context,
         )
+
+
+class Admission:
+    """Makes sure that an instrument has a command, once for each command.
+
+    The checks combine flags and compare versions, which takes longer than the bus needs for a
+    question. Their result holds until the instrument's facts are replaced.
+    """
+
+    def __init__(self) -> None:
+        self._info: DeviceInfo | None = None
+        # By identity: the hash of a command is made from all its fields. The value keeps the
+        # command alive, so that no other one gets its identity.
+        self._admitted: dict[int, CommandSpec[Any]] = {}
+
+    def check(self, command: CommandSpec[Any], info: DeviceInfo) -> None:
+        """Do what :func:`check_applies` does, and raise what it raises."""
+        if info is not self._info:
+            self._admitted.clear()
+            self._info = info
+        if id(command) not in self._admitted:
+            check_applies(command, info)
+            self._admitted[id(command)] = command
 
 
 _log = logging.getLogger("penstock.alicat")

@@ -35,7 +35,7 @@ from penstock.alicat._instrument.identity import CapabilityEvidence
 from penstock.alicat._instrument.kinds import Capability
 from penstock.alicat._instrument.reading import ParsedFrame, Reading, UnseenGasError
 from penstock.alicat._instrument.setpoints import FullScaleValue, ProvenNumber
-from penstock.alicat._session.admission import EepromWearMonitor, check_applies
+from penstock.alicat._session.admission import Admission, EepromWearMonitor
 from penstock.alicat._session.data_format import FormatInForce, FormatKeeper
 from penstock.alicat._session.identification import change_baud_rate, change_unit_id, identify_again
 from penstock.alicat._session.setpoint_proof import SetpointProof
@@ -73,6 +73,10 @@ _FIRST_RETRY_S = 0.25
 _LAST_RETRY_S = 2.0
 
 
+def _context_of(info: DeviceInfo, in_force: FormatInForce) -> CommandContext:
+    return CommandContext(info.unit_id, info.firmware, in_force.columns, in_force.decoder)
+
+
 class SessionState(Enum):
     """Whether the instrument can be asked."""
 
@@ -105,6 +109,7 @@ class Session:
         self._poll_command = f"{info.unit_id}\r".encode()
         self._establishing = BusScheduler(client.waiting)
         self._subscribers = Subscribers()
+        self._admission = Admission()
         self._wear = EepromWearMonitor(
             warn_per_minute=self._config.save_rate_warn_per_min,
             limit_per_minute=self._config.save_rate_limit_per_min,
@@ -117,6 +122,8 @@ class Session:
         self._moves = 0
         self._last_error: ErrorContext | None = None
         self._format = FormatKeeper(self, in_force, self._config.unit_check_s)
+        self._context_facts = info, in_force
+        self._command_context = _context_of(info, in_force)
         self._proof = SetpointProof(self, self._format)
 
     # -- what is known without asking
@@ -387,7 +394,9 @@ class Session:
     async def _execute_line(
         self, command: Command[Req, Resp], request: Req, timeout: float | None
     ) -> Exchange[Resp]:
-        request, number = await self._with_proof(command, request)
+        number: ProvenNumber | None = None
+        if command.number:
+            request, number = await self._with_proof(command, request)
         if timeout is not None:
             check_seconds(timeout)
         data = await self._prepare(command, request)
@@ -406,8 +415,8 @@ class Session:
     async def _with_proof(
         self, command: CommandSpec[Any], request: Req
     ) -> tuple[Req, ProvenNumber | None]:
-        """The request with a proof of its number's unit, and that number, if it has one."""
-        number = getattr(request, command.number) if command.number else None
+        """The request with a proof of its number's unit, and that number, if it states one."""
+        number = getattr(request, command.number)
         if number is None or isinstance(number, ProvenNumber):
             return request, number
         self._admit(command, request)
@@ -430,7 +439,11 @@ class Session:
 
     def _admit(self, command: CommandSpec[Req], request: Req) -> None:
         """Refuse what the instrument does not have, wrong arguments, missing confirmations."""
-        check_applies(command, self._info, self.error_context(command))
+        try:
+            self._admission.check(command, self._info)
+        except AlicatError as error:
+            error.context = self.error_context(command)
+            raise
         command.arguments(request, self._context())
         loss = command.confirm(request)
         if loss:
@@ -481,9 +494,9 @@ class Session:
                 )
         return answer
 
-    async def _ask(
+    def _ask(
         self, command: Command[Req, Resp], request: Req, data: bytes, timeout: float | None
-    ) -> Exchange[Resp]:
+    ) -> Awaitable[Exchange[Resp]]:
         context = self._context()
         decode = command.decode
         allowed = self._timeout if timeout is None else timeout
@@ -493,12 +506,13 @@ class Session:
             check = partial(self._proof.check, number)
         elif command.invalidates_format(request):
             check = self._format.void_proofs
-        return await self._client.exchange(
+        return self._client.exchange(
             data,
             lambda line: decode(line, request, context),
             timeout=allowed + command.patience_s(request),
             letterless=command.identity is ReplyIdentity.LETTERLESS,
             generation=self._generation,
+            reads=not command.changes(request),
             check=check,
         )
 
@@ -593,8 +607,12 @@ class Session:
         return self._stale or "the line was opened again"
 
     def _context(self) -> CommandContext:
-        in_force = self._format.in_force
-        return CommandContext(self.unit_id, self._info.firmware, in_force.columns, in_force.decoder)
+        # Kept from one question to the next: each needs it three times.
+        facts = self._info, self._format.in_force
+        if self._context_facts != facts:
+            self._command_context = _context_of(*facts)
+            self._context_facts = facts
+        return self._command_context
 
     def error_context(self, command: CommandSpec[Any] | None = None) -> ErrorContext:
         """The context of this session's errors."""

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from penstock.alicat._instrument.events import EventKind
 from penstock.alicat._instrument.kinds import FirmwareFamily, FirmwareVersion, Medium
@@ -28,7 +29,7 @@ from penstock.alicat.commands.command import (
     whole,
 )
 from penstock.alicat.commands.polling import decode_frame
-from penstock.alicat.errors import AlicatValidationError, UnknownGasError
+from penstock.alicat.errors import AlicatValidationError
 from penstock.alicat.registry import Gas
 
 __all__ = [
@@ -94,14 +95,21 @@ def _select_arguments(request: GasSelectRequest, context: CommandContext) -> tup
 
 
 def _decode_gas(line: bytes, request: GasSelectRequest, context: CommandContext) -> GasState:
-    match = match_reply(_GAS, line, context, GAS_SELECT.wanted)
-    code = int(match[2])
-    label = match[3].decode("ascii", "replace")
-    try:
-        gas: Gas | None = Gas.by_code(code)
-    except UnknownGasError:
-        gas = None
-    return GasState(context.unit_id, code, gas, label, (match[4] or b"").decode("ascii", "replace"))
+    parts = match_reply(_GAS, line, context, GAS_SELECT.wanted).groups(b"")
+    return _gas_state(context.unit_id, *parts[1:])
+
+
+# A unit answers with the same line until its gas is changed.
+@lru_cache(maxsize=256)
+def _gas_state(unit_id: str, number: bytes, label: bytes, long_name: bytes) -> GasState:
+    code = int(number)
+    return GasState(
+        unit_id,
+        code,
+        Gas.from_code(code),
+        label.decode("ascii", "replace"),
+        long_name.decode("ascii", "replace"),
+    )
 
 
 GAS_SELECT: Command[GasSelectRequest, GasState] = Command(
