@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from penstock.alicat._bus.replies import refuse_line
 from penstock.alicat._instrument.events import EventKind
 from penstock.alicat._instrument.kinds import FirmwareFamily, FirmwareVersion, Medium
 from penstock.alicat._instrument.reading import ParsedFrame
@@ -95,20 +96,22 @@ def _select_arguments(request: GasSelectRequest, context: CommandContext) -> tup
 
 
 def _decode_gas(line: bytes, request: GasSelectRequest, context: CommandContext) -> GasState:
-    parts = match_reply(_GAS, line, context, GAS_SELECT.wanted).groups(b"")
-    return _gas_state(context.unit_id, *parts[1:])
+    return _parse_gas_line(line, context.unit_id)
 
 
 # A unit answers with the same line until its gas is changed.
 @lru_cache(maxsize=256)
-def _gas_state(unit_id: str, number: bytes, label: bytes, long_name: bytes) -> GasState:
-    code = int(number)
+def _parse_gas_line(line: bytes, unit_id: str) -> GasState:
+    match = _GAS.match(line)
+    if match is None or match[1] != unit_id.encode():
+        refuse_line(line, unit_id, wanted=GAS_SELECT.wanted)
+    code = int(match[2])
     return GasState(
         unit_id,
         code,
         Gas.from_code(code),
-        label.decode("ascii", "replace"),
-        long_name.decode("ascii", "replace"),
+        match[3].decode("ascii", "replace"),
+        (match[4] or b"").decode("ascii", "replace"),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 from penstock.alicat._instrument.data_frame import (
@@ -84,7 +85,13 @@ class VeResult:
 
 
 def _decode_version(line: bytes, request: VeRequest, context: CommandContext) -> VeResult:
-    return VeResult(context.unit_id, *parse_version_line(line, context.unit_id))
+    return _version_of(line, context.unit_id)
+
+
+# A unit answers with the same line whenever it is asked.
+@lru_cache(maxsize=256)
+def _version_of(line: bytes, unit_id: str) -> VeResult:
+    return VeResult(unit_id, *parse_version_line(line, unit_id))
 
 
 VE_QUERY: Command[VeRequest, VeResult] = Command(
