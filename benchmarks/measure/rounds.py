@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from benchmarks.measure.builds import OLD, Build, builds_of, programs_of
 from benchmarks.measure.processes import Failed, Unavailable
+from benchmarks.measure.sanity import Impossible
 
 Sample = TypeVar("Sample")
 Other = TypeVar("Other")
@@ -49,14 +50,15 @@ class Outcome(Generic[Sample]):
     def attempt(self, build: Build | None, action: Callable[[], Found]) -> Found | None:
         """Run *action* with the programs of a build; None if the contender is or gets out.
 
-        A contender that cannot run, or fails, is out with its reason and loses its samples.
+        A contender that cannot run, fails, or has figures that cannot be true, is out with its
+        reason and loses its samples. The others go on.
         """
         if self.is_out:
             return None
         try:
             with programs_of(build):
                 return action()
-        except (Unavailable, Failed) as error:
+        except (Unavailable, Failed, Impossible) as error:
             self.samples.clear()
             self.old_samples.clear()
             self.missing = str(error) if build is None else f"{build.name}: {error}"

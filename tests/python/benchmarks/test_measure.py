@@ -131,7 +131,10 @@ def test_where_the_kernels_workers_cannot_be_moved_the_measuring_goes_on(
         assert not pinned
 
 
-def test_rounds_alternate_and_one_that_cannot_run_is_out_with_its_reason() -> None:
+@pytest.mark.parametrize("error", [Failed, Impossible])
+def test_rounds_alternate_and_one_that_cannot_run_is_out_with_its_reason(
+    error: type[Exception],
+) -> None:
     order = []
 
     def measure(name: str) -> int:
@@ -139,7 +142,7 @@ def test_rounds_alternate_and_one_that_cannot_run_is_out_with_its_reason() -> No
         if name == "lacking":
             raise Unavailable("no such call")
         if name == "breaking" and len(order) > 3:
-            raise Failed("it fell over")
+            raise error("it fell over")
         return len(order)
 
     outcomes = alternate(["good", "lacking", "breaking"], 3, measure)
