@@ -3,7 +3,7 @@
 
 Prints what ``measure/closed_loop.py`` expects. wrk takes whole seconds, and compares no replies: a
 reply with another status than 2xx or 3xx, and every error of a socket, fails the run. The CPU time
-includes the set-up of the connections. ``--requests`` and ``--warmup`` are accepted; a number of
+is that of the server and its children, and includes the set-up of the connections. ``--requests`` and ``--warmup`` are accepted; a number of
 requests becomes a run of one second.
 """
 
@@ -21,6 +21,7 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks.measure.cpu_time import cpu_time_ns  # noqa: E402
+from benchmarks.measure.memory import process_tree  # noqa: E402
 
 REPORT = """
 done = function(summary, latency, requests)
@@ -49,9 +50,10 @@ def main() -> int:
     script.write_text(REPORT)
     command = ["wrk", "-t1", f"-c{options.connections}", f"-d{math.ceil(options.seconds)}s"]
     command += ["-s", str(script), f"http://127.0.0.1:{options.port}/"]
-    before, own_before = cpu_time_ns(options.server_pid), os.times()
+    tree = process_tree(options.server_pid)
+    before, own_before = sum(map(cpu_time_ns, tree)), os.times()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    after, own_after = cpu_time_ns(options.server_pid), os.times()
+    after, own_after = sum(map(cpu_time_ns, tree)), os.times()
     if done.returncode != 0 or not done.stderr:
         print(f"wrk: {done.stderr or done.stdout}", file=sys.stderr)
         return 1
