@@ -3,8 +3,8 @@
 
 Prints what ``measure/closed_loop.py`` expects. wrk takes whole seconds, and compares no replies: a
 reply with another status than 2xx or 3xx, and every error of a socket, fails the run. The CPU time
-is that of the server and its children, and includes the set-up of the connections. ``--requests`` and ``--warmup`` are accepted; a number of
-requests becomes a run of one second.
+is that of the server and its children, and includes the set-up of the connections. ``--requests``
+and ``--warmup`` are accepted; a number of requests becomes a run of one second.
 """
 
 from __future__ import annotations
