@@ -25,7 +25,7 @@ namespace {
 using Format = AccessLogOptions::Format;
 using codec::append_number;
 
-/// A text that a stranger has chosen.
+/// Appends a text that the client has chosen.
 void append_escaped(std::string& line, std::string_view text, std::string_view escape) {
     constexpr std::string_view digits = "0123456789abcdef";
     for (const char c : text) {
@@ -165,14 +165,17 @@ struct AccessLog::State {
         writing = true;
         held.unlock();
         if (lost != 0) {
-            block += "# " + std::to_string(lost) + " lines were dropped\n";
+            const std::string count = std::to_string(lost);
+            block += options.format == Format::json ? "{\"dropped\":" + count + "}\n"
+                                                    : "# " + count + " lines were dropped\n";
         }
         const bool written = write_block();
         block.clear();
         held.lock();
         writing = false;
         if (!written) {
-            count_dropped(lines + lost);
+            untold += lost;
+            count_dropped(lines);
         }
         idle.notify_all();
     }
@@ -194,8 +197,8 @@ struct AccessLog::State {
         dropped.fetch_add(lines, std::memory_order_relaxed);
     }
 
-    /// Writes what was added before, in the place of the writer, which may find further lines for
-    /// ever. Then calls `meanwhile`, while nothing is written.
+    /// Writes the lines that were added before, instead of the writer: new lines could keep that
+    /// one busy for ever. Then calls `meanwhile`, while nobody writes.
     template <typename Function> void write_all_and(Function meanwhile) {
         std::unique_lock held(lock);
         ++pauses;
@@ -219,7 +222,7 @@ struct AccessLog::State {
     std::string time;
     std::time_t second = -1; ///< of `time`
     std::uint64_t waiting_lines = 0;
-    std::uint64_t untold = 0; ///< dropped lines of which no line tells yet
+    std::uint64_t untold = 0; ///< dropped lines that the file does not mention yet
     std::atomic<std::uint64_t> dropped{0};
     unsigned pauses = 0; ///< calls in whose favour the writer waits
     bool writing = false;

@@ -36,10 +36,11 @@ struct AccessLogOptions {
     };
 
     Format format = Format::combined;
-    /// Lines that wait for the disk, in bytes. Further ones are dropped, and a line tells how many.
+    /// How many bytes of lines may wait for the disk. Further lines are dropped. A later line says
+    /// how many: `# 3 lines were dropped`, as JSON `{"dropped":3}`.
     std::size_t buffer = std::size_t{1} << 20U;
     std::chrono::milliseconds interval{200}; ///< how long a line waits for others
-    mode_t permissions = 0640;
+    mode_t permissions = 0640;               ///< of a new file, before the umask
 };
 
 /// A log of the requests of servers, for `ServerOptions::access_log`:
@@ -47,14 +48,14 @@ struct AccessLogOptions {
 ///     auto log = unwrap(http::AccessLog::open("access.log"));
 ///     http::Server server({.access_log = log});
 ///
-/// A thread of its own writes the lines in blocks, so no request waits for the disk. What strangers
-/// choose cannot forge a line: quotes, backslashes and every byte that is not printable ASCII are
-/// written as `\xHH`, in JSON as `\u00HH`. Times are UTC.
+/// A thread of its own writes the lines in blocks, so that no request waits for the disk. A client
+/// cannot forge a line: quotes, backslashes and every byte that is not printable ASCII are written
+/// as `\xHH`, in JSON as `\u00HH`. Times are UTC.
 ///
-/// A request whose connection ended before the response was complete has the status and the bytes
-/// of what was sent; if nothing was, the status 499, as nginx has it.
+/// For a request whose connection ended before the response was complete, the line has the status
+/// and the bytes that were sent. If nothing was sent, the status is 499, as in nginx.
 ///
-/// Thread safety: any thread may use it; servers of several loops may share one.
+/// Thread safety: any thread may use a log. Servers of several loops may share one.
 class AccessLog {
 public:
     /// Opens or creates a file, to append to it. Errors: those of open(2). Throws
@@ -67,20 +68,21 @@ public:
 
     AccessLog(const AccessLog&) = delete;
     AccessLog& operator=(const AccessLog&) = delete;
-    /// Writes what is left.
+    /// Blocks until the lines that were added are written.
     ~AccessLog();
 
-    /// Adds a line. What fails for lack of memory counts as dropped.
+    /// Adds a line. A line that fails for lack of memory counts as dropped.
     void add(const AccessRecord& record) noexcept;
 
-    /// Opens the file anew by its name, after what was added before is written: for logrotate(8).
-    /// Errors: those of open(2); it goes on with the file that is open then.
+    /// Writes the lines that were added before, and opens the file again by its path, for
+    /// logrotate(8). Blocks. Errors: those of open(2). The log then goes on with the old file.
     [[nodiscard]] Result<> reopen();
 
-    /// Waits until what was added before is written. Blocks.
+    /// Blocks until the lines that were added before are written.
     void flush();
 
-    /// Lines that were dropped since it was opened: the buffer was full, or writing failed.
+    /// The number of lines dropped since the log was opened: the buffer was full, or writing
+    /// failed.
     [[nodiscard]] std::uint64_t dropped() const noexcept;
 
 private:

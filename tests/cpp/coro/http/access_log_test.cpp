@@ -212,20 +212,36 @@ TEST(AccessLog, LinesThatFindNoRoomAreCounted) {
     const TemporaryFolder folder;
     const http::AccessRecord record{
         .peer = failure(std::errc::not_supported), .method = "GET", .target = "/", .status = 200};
-    const auto log = expect(
-        AccessLog::open(folder.path("log"), {.buffer = 1, .interval = std::chrono::hours(1)}));
-    std::uint64_t added = 0;
-    while (log->dropped() == 0) { // the writer may take a line between two
-        log->add(record);
-        ++added;
+    for (const auto& [format, notice] : {std::pair(Format::combined, "# 1 lines were dropped"),
+                                         std::pair(Format::json, "{\"dropped\":1}")}) {
+        const std::string name = format == Format::json ? "json" : "combined";
+        const auto log = expect(AccessLog::open(
+            folder.path(name), {.format = format, .buffer = 1, .interval = std::chrono::hours(1)}));
+        std::uint64_t added = 0;
+        while (log->dropped() == 0) { // the writer may take a line between two
+            log->add(record);
+            ++added;
+        }
+        log->flush();
+        log->add(record); // with the notice of the dropped one before it or behind it
+        log->flush();
+        const std::vector<std::string> lines = lines_of(folder.content(name));
+        EXPECT_EQ(log->dropped(), 1U);
+        EXPECT_EQ(lines.size(), added - 1 + 1 + 1);
+        EXPECT_TRUE(std::ranges::find(lines, notice) != lines.end()) << notice;
     }
-    log->flush();
-    log->add(record); // with what tells of the dropped one before it or behind it
-    log->flush();
-    const std::vector<std::string> lines = lines_of(folder.content("log"));
-    EXPECT_EQ(log->dropped(), 1U);
-    EXPECT_EQ(lines.size(), added - 1 + 1 + 1);
-    EXPECT_TRUE(std::ranges::find(lines, "# 1 lines were dropped") != lines.end());
+}
+
+TEST(AccessLog, LinesThatCannotBeWrittenAreCountedOnce) {
+    const http::AccessRecord record{
+        .peer = failure(std::errc::not_supported), .method = "GET", .target = "/", .status = 200};
+    const auto log =
+        expect(AccessLog::open("/dev/full", {.interval = std::chrono::hours(1)})); // ENOSPC
+    for (std::uint64_t added = 1; added <= 3; ++added) {
+        log->add(record);
+        log->flush();
+        EXPECT_EQ(log->dropped(), added);
+    }
 }
 
 TEST(ErrorPage, TheServersOwnAnswersHaveThePageOfTheProgram) {
