@@ -54,7 +54,8 @@ public:
 
     /// Calls `function` on the loop's thread in one of its next iterations. Functions that one
     /// thread posts run in that order. Any thread may call this at any time in the loop's life,
-    /// also before it runs. An exception from the function terminates the program.
+    /// even before `run`. An exception from the function terminates the program. Throws
+    /// `std::bad_alloc`.
     template <typename Function>
         requires std::is_invocable_v<std::decay_t<Function>&>
     void post(Function&& function) {
@@ -84,11 +85,12 @@ public:
     /// Consumes one unit of the task's budget: the number of operations that it may complete in a
     /// row without suspending. Returns false if the budget is used up, or if the task has run for
     /// `task_slice` ns. The operation then waits for the next iteration, so that a task whose data
-    /// is always ready does not starve the others. What is promised: a task delays the others by
-    /// `task_slice` and one step, the work between two of its operations, however long that takes.
+    /// is always ready does not starve the others. The guarantee: a task delays the others by at
+    /// most `task_slice` and one step. A step is the work between two operations, however long it
+    /// takes.
     ///
-    /// Rejected: the number alone. A task that works for 5 ms between two operations delays the
-    /// others by 64 times that.
+    /// Rejected: a limit of operations alone. A task that works for 5 ms between two operations
+    /// would delay the others by 64 times that.
     [[nodiscard]] bool consume_budget() noexcept {
         if (budget_ == 0 || slice_.is_over()) {
             budget_ = 0;
@@ -98,7 +100,7 @@ public:
         return true;
     }
 
-    /// Consumes `operations` more units, for an operation that costs as much as several.
+    /// Consumes up to `operations` further units, for an operation that costs as much as several.
     void charge_budget(std::size_t operations) noexcept {
         budget_ -= static_cast<unsigned>(std::min<std::size_t>(operations, budget_));
     }
@@ -112,7 +114,7 @@ public:
     [[nodiscard]] io::Poller& poller() noexcept { return base_.poller(); }
     [[nodiscard]] io::TimerQueue& timers() noexcept { return base_.timers(); }
 
-    /// The floor 1 loop below this one.
+    /// The loop without coroutines that this one is built on. Python's loop is built on it too.
     [[nodiscard]] io::EventLoop& base() noexcept { return base_; }
 
     /// The file engine of this loop, created on first use: io_uring, or worker threads if the
@@ -120,7 +122,7 @@ public:
     /// `std::system_error` if the kernel has no descriptors left.
     [[nodiscard]] io::FileEngine& files();
 
-    /// Calls `member.leave` before the loop ends, unless `remove` was called.
+    /// Registers a member: the loop's destructor calls `member.leave`, unless `remove` was called.
     void add(detail::LoopMember& member) noexcept { members_.push_back(member); }
     void remove(detail::LoopMember& member) noexcept { members_.remove(member); }
 

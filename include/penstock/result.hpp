@@ -17,10 +17,11 @@ namespace penstock {
 /// not use them.
 template <typename T = void> using Result = std::expected<T, std::error_code>;
 
+/// Whether `T` is a `Result`.
 template <typename T> inline constexpr bool is_result = false;
 template <typename T> inline constexpr bool is_result<Result<T>> = true;
 
-/// `co_return failure(std::errc::not_connected);`
+/// An error for any `Result`: `co_return failure(std::errc::not_connected);`.
 [[nodiscard]] inline std::unexpected<std::error_code> failure(std::errc reason) noexcept {
     return std::unexpected(std::error_code(static_cast<int>(reason), std::system_category()));
 }

@@ -49,9 +49,9 @@ class Signal {
 public:
     using Wait = detail::SignalOperation;
 
-    /// Errors: `device_or_resource_busy` if another object has one of the signals,
-    /// `invalid_argument` for SIGKILL, SIGSTOP and numbers that are not signals,
-    /// `too_many_files_open` and its like. After an error no signal is taken.
+    /// Subscribes to the signals. Errors: `device_or_resource_busy` if another object has one of
+    /// them, `invalid_argument` for SIGKILL, SIGSTOP and numbers that are not signals, and those of
+    /// pipe2(2), such as `too_many_files_open`. After an error, all dispositions are as before.
     [[nodiscard]] static Result<Signal> on(std::initializer_list<int> numbers) {
         return on(std::span(numbers.begin(), numbers.size()));
     }
@@ -68,7 +68,9 @@ public:
     Signal& operator=(const Signal&) = delete;
     ~Signal();
 
-    /// Waits for the next arrival and returns its number. A cancelled wait has not taken one.
+    /// Waits for the next arrival and returns the signal's number. Errors:
+    /// `device_or_resource_busy` if another task waits, `operation_canceled`. A cancelled wait
+    /// takes no arrival from the queue.
     [[nodiscard]] Wait wait() noexcept { return Wait(arrivals_.get()); }
 
 private:

@@ -102,14 +102,14 @@ private:
 /// `auto reply = co_await adapt(client.async_call(query));`.
 ///
 /// The awaitable may resume on any thread. The task continues on its own loop in a later iteration.
-/// The value is what the awaitable returns, and its exception is rethrown here.
+/// The result is what the awaitable returns. An exception of the awaitable is rethrown here.
 ///
-/// Cancellation: it does not reach a foreign awaitable. The task waits until the awaitable has
-/// completed, and returns its value. Cancel it by the means of its library.
+/// Cancellation does not reach a foreign awaitable: the task waits until the awaitable has
+/// completed, and gets its value. To end it earlier, use the library's own means.
 ///
 /// Lifetime: an rvalue is kept until it has completed. An lvalue, such as an event or a mutex of
-/// the library, is awaited where it is, and must live that long. Allocates one frame, and throws
-/// `std::bad_alloc` before the awaitable has started.
+/// the library, is awaited in place and must live that long. Awaiting allocates one coroutine
+/// frame: `std::bad_alloc` is thrown before the awaitable has started.
 template <typename Foreign>
     requires(!Awaitable<std::remove_reference_t<Foreign>> &&
              requires { typename detail::ForeignResult<Foreign>; })

@@ -10,8 +10,8 @@ namespace penstock {
 
 namespace detail {
 
-/// The loop of one `block_on`. The thread keeps it for the next call. When the thread has already
-/// destroyed the one that it kept, because it is at its end, each call has one of its own.
+/// The loop of one `block_on`. The thread keeps it for the next call. A thread at its end has
+/// destroyed the kept loop, and each call then makes its own.
 class BlockingLoop {
 public:
     BlockingLoop();
@@ -25,17 +25,18 @@ private:
 
 } // namespace detail
 
-/// Blocks a plain thread until a task or operation has ended, and returns its result. For the
-/// threads of a program that run no loop: `while (auto job = block_on(jobs.receive())) ...`.
+/// Blocks the calling thread until a task or operation has ended, and returns its result or
+/// rethrows its exception. For threads that run no loop: `while (auto job =
+/// block_on(jobs.receive())) ...`.
 ///
-/// The thread keeps one loop for all such calls, so a call costs no descriptors after the first.
-/// Throws `std::logic_error` on a thread that runs a loop (use `co_await`), and `std::system_error`
-/// if the kernel has no descriptors left.
+/// The thread keeps one loop for all such calls, so only the first call opens descriptors. Throws
+/// `std::logic_error` on a thread that runs a loop (use `co_await`), and `std::system_error` if the
+/// kernel has no descriptors left.
 ///
-/// Works in destructors at the end of the thread or program too: of static objects, and of
-/// thread_local objects that are older than the thread's loop. The loop has ended by then, so each
-/// call makes one. `run` and `to_thread` work there as well. TLS does not: OpenSSL frees what it
-/// needs at exit.
+/// `block_on` also works in destructors that run at the end of a thread or of the program: those of
+/// static objects, and of thread_local objects that are older than the thread's loop. That loop no
+/// longer exists then, so each call creates one. `run` and `to_thread` work there too. TLS does
+/// not, because OpenSSL frees its own state at exit.
 template <Awaitable T> Awaited<T> block_on(T awaitable) {
     const detail::BlockingLoop loop;
     return (*loop).run(detail::to_task(std::move(awaitable)));

@@ -11,8 +11,8 @@
 
 namespace penstock {
 
-/// Threads of one's own for functions that compute for long, so that they compete neither with the
-/// loop nor with the shared threads of `to_thread`.
+/// A thread pool for functions that compute for long. They block neither the loop nor the
+/// process-wide threads of `to_thread`.
 ///
 ///     CpuPool thumbnails("thumbnails", 4);
 ///     Result<Image> small = co_await thumbnails.run([&] { return scale(image); });
@@ -24,10 +24,11 @@ namespace penstock {
 /// child cannot use its parent's pool.
 class CpuPool {
 public:
-    /// `threads` is at least 1. Of the name, threads show the first 15 bytes
-    /// (pthread_setname_np(3)). Throws `std::invalid_argument`.
+    /// A pool of at most `threads` threads. They carry the first 15 bytes of the name
+    /// (pthread_setname_np(3)). Throws `std::invalid_argument` for 0 threads.
     CpuPool(std::string name, std::size_t threads);
-    /// With as many threads as processors that this process may use (sched_getaffinity(2)).
+    /// The same with one thread for each processor that this process may use
+    /// (sched_getaffinity(2)).
     explicit CpuPool(std::string name);
     CpuPool(const CpuPool&) = delete;
     CpuPool& operator=(const CpuPool&) = delete;

@@ -51,12 +51,13 @@ template <typename T> class Future;
 ///     });
 ///     Result<Reply> reply = co_await future.wait();
 ///
-/// A `std::function` must be copyable: put the promise into a `std::shared_ptr` for it.
+/// A `Promise` cannot be copied, and a `std::function` must be copyable: put the promise into a
+/// `std::shared_ptr` for it.
 ///
-/// The callback may come before the task waits, and after the task was cancelled: both ends share
+/// The callback may run before the task waits, and after the task was cancelled: both ends share
 /// the state.
 ///
-/// Thread safety: any thread may set the result. It needs no loop.
+/// Thread safety: any thread may set the result, even one without a loop.
 template <typename T = void> class Promise {
 public:
     Promise(Promise&&) noexcept = default;
@@ -110,10 +111,10 @@ template <typename T = void> class Future {
 public:
     class Wait;
 
-    /// Waits for the result and takes it. Errors: those that were set, `Error::broken_promise` if
-    /// the promise was destroyed without a result, `operation_canceled`. A cancelled wait has not
-    /// taken the result, so it may be repeated. After a wait that took it, a further one gets a
-    /// moved-from value. On a future that was moved from it is `Error::broken_promise`.
+    /// Waits for the result and takes it. Errors: the one that was set, `Error::broken_promise` if
+    /// the promise was destroyed without a result or this future was moved from,
+    /// `operation_canceled`. A cancelled wait leaves the result, so the call may be repeated. After
+    /// a wait that has taken the result, a further one returns a moved-from value.
     [[nodiscard]] Wait wait() noexcept { return Wait(state()); }
 
     /// Whether `wait` would return at once. Any thread may call this.

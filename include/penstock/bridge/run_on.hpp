@@ -61,9 +61,9 @@ private:
 /// With `reuse_port`, each loop has its own queue of connections, and the kernel distributes them
 /// (SO_REUSEPORT, socket(7)). A connection stays on its loop.
 ///
-/// Errors: the first error or exception cancels the tasks of all loops, and is the result. The end
-/// of one task without an error leaves the others running. For a common end, let one task own the
-/// `Signal`, and all wait for a `sync::Event`.
+/// Errors: the first error or exception cancels the tasks of all loops, and is returned or rethrown
+/// when all have ended. A task that ends without an error leaves the others running. To end all of
+/// them together, let one task own the `Signal` and all wait for one `sync::Event`.
 ///
 /// Throws `std::invalid_argument` for 0 loops, `std::logic_error` on a thread that runs a loop, and
 /// `std::system_error` if the kernel has no descriptors or threads left.

@@ -17,11 +17,12 @@ namespace penstock {
 
 /// The operation of `to_thread`.
 ///
-/// It is in the frame of the awaiting task, which waits for the call in any case: a worker that has
-/// begun uses the function and the outcome in this object. So a cancellation takes effect only if
-/// it withdraws the job before a worker has it; exactly one of both resumes the task.
+/// The object lives in the frame of the awaiting task. A worker that has started the call uses the
+/// function and the outcome in this object, so the task always waits for a started call. A
+/// cancellation takes effect only if it withdraws the job before a worker has taken it. Either the
+/// cancellation or the worker resumes the task, never both.
 ///
-/// Thread safety: the function runs on a worker; everything else happens on the loop's thread,
+/// Thread safety: the function runs on a worker thread. Everything else runs on the loop's thread,
 /// which sees what the worker has written when the task resumes.
 template <typename Function>
 class [[nodiscard]] ToThreadOperation final : public OperationBase, private detail::WorkerJob {
@@ -30,7 +31,7 @@ class [[nodiscard]] ToThreadOperation final : public OperationBase, private deta
 public:
     using Outcome = std::conditional_t<is_result<Value>, Value, Result<Value>>;
 
-    /// Without a pool, the process's.
+    /// `pool` is null for the process-wide pool.
     explicit ToThreadOperation(Function&& function, detail::WorkerPool* pool = nullptr) noexcept
         : OperationBase(&cancel), WorkerJob(&run_job), function_(std::move(function)), pool_(pool) {
     }
@@ -105,8 +106,8 @@ private:
 /// thread can be started.
 ///
 /// Cancellation: if the task is cancelled before a thread starts the call, the function is not
-/// called (`operation_canceled`). A call that has started is awaited. Everything it refers to
-/// therefore stays alive, and its value is returned.
+/// called (`operation_canceled`). A call that has started is awaited, and its value is returned. So
+/// everything that the function refers to stays alive.
 template <typename Function>
     requires std::is_invocable_v<std::decay_t<Function>&>
 [[nodiscard]] ToThreadOperation<std::decay_t<Function>> to_thread(Function&& function) {

@@ -38,7 +38,7 @@ public:
     }
 
 private:
-    /// Returns whether it waits now.
+    /// Registers the watch. Returns whether the operation has to wait.
     [[nodiscard]] bool begin();
 
     static void on_ready(io::Watch& watch, std::uint32_t events);
@@ -58,8 +58,9 @@ private:
 ///         co_await unwrap(wait_ready(PQsocket(connection), io::readable));
 ///     }
 ///
-/// The library owns the descriptor, and it must stay open until this has ended. Each call registers
-/// it and removes it again (two calls of epoll_ctl(2)). Streams of this library do not need this.
+/// The other library owns the descriptor and must keep it open until the operation has ended. Each
+/// operation registers the descriptor and removes it again (two calls of epoll_ctl(2)). The streams
+/// of this library do not need `wait_ready`.
 ///
 /// Errors: `device_or_resource_busy` if another task of this loop waits for the descriptor, those
 /// of epoll_ctl(2), such as `bad_file_descriptor`, and `operation_canceled`.

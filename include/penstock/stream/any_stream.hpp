@@ -22,8 +22,8 @@ namespace penstock {
 /// A stream whose kind is known at run time only: a TCP connection, or any other stream behind
 /// virtual calls, such as a `tls::Stream`. For code that must not be a template.
 ///
-/// A TCP connection is held directly. `tcp` and `socket` give access to what is inside, so hot
-/// paths need no virtual call. Everything else costs a task for each read and write.
+/// A TCP connection is held directly: `tcp` and `socket` return it, so that hot paths need no
+/// virtual call. The members of this class cost a task for each read and write.
 ///
 /// Cancellation and thread safety: those of the stream inside.
 class AnyStream {
@@ -47,14 +47,14 @@ public:
     }
 
     /// The socket that carries the stream: the connection itself, or the one below a `tls::Stream`.
-    /// Null if the stream does not show one. For its settings; reading and writing it would bypass
-    /// the layers above. Valid until this object is moved or destroyed.
+    /// Null if the stream gives no access to one. Use it for the socket's settings only: reading or
+    /// writing it bypasses the layers above. Valid until this object is moved or destroyed.
     [[nodiscard]] net::StreamSocket* transport() noexcept {
         return other_ == nullptr ? &tcp_ : other_->transport();
     }
 
-    /// What the handshake of a `tls::Stream` inside has agreed on. Nothing if it is another stream,
-    /// or a layer between does not show it. The views are valid until this object is moved or
+    /// What the handshake of a `tls::Stream` inside has negotiated. Empty if it is another stream,
+    /// or if a layer between has no `encryption`. The views are valid until this object is moved or
     /// destroyed.
     [[nodiscard]] std::optional<Encryption> encryption() const {
         return other_ == nullptr ? std::nullopt : other_->encryption();
@@ -74,17 +74,18 @@ public:
         }
     }
 
-    /// Waits for data and returns the number of bytes read. 0 is the end.
+    /// Waits for data and returns the number of bytes read. 0 is the end of the stream. Errors:
+    /// those of the stream inside, as for all members.
     [[nodiscard]] Task<Result<std::size_t>> read(MutableBytes into);
-    /// Writes all of it.
+    /// Writes all bytes.
     [[nodiscard]] Task<Result<>> write_all(Bytes from);
-    /// Writes all parts, in order: of a socket with one system call, of a TLS stream in the same
-    /// records, if that is possible.
+    /// Writes all parts in order. Where possible, a socket gets them in one system call and a TLS
+    /// stream in the same records.
     [[nodiscard]] Task<Result<>> write_all(Bytes head, Bytes body, Bytes tail = {});
-    /// Ends the write side: of a TLS stream, with the end of the encrypted stream. Reading
-    /// continues.
+    /// Ends the write side. A TLS stream sends close_notify (RFC 8446, section 6.1) first. A stream
+    /// without a `shutdown` does nothing. Reading continues.
     [[nodiscard]] Task<Result<>> shutdown();
-    /// Closes the connection at once, if the stream has a `close`. Waiting operations get
+    /// Closes the connection at once, if the stream has a `close`. Operations that wait return
     /// `operation_canceled`.
     void close() noexcept;
 

@@ -53,8 +53,8 @@ public:
     /// Removes the first `count` bytes from the buffer, at most `buffered().size()`.
     void consume(std::size_t count) noexcept { begin_ += std::min(count, end_ - begin_); }
 
-    /// Waits until the source has more bytes and appends them to `buffered()`. Returns how many. 0
-    /// is the end of the stream.
+    /// Waits until the source has more bytes, appends them to `buffered()`, and returns how many
+    /// they are. 0 is the end of the stream. Errors: those of the source.
     [[nodiscard]] Task<Result<std::size_t>> fill() {
         make_room();
         Result<std::size_t> count =
@@ -65,8 +65,8 @@ public:
         co_return count;
     }
 
-    /// Waits until at least `count` bytes are buffered, and returns all that are, without consuming
-    /// them: `consume` does. Fewer than `count` only at the end of the stream.
+    /// Waits until at least `count` bytes are buffered, and returns all buffered bytes. They stay
+    /// in the buffer until `consume`. Returns fewer than `count` only at the end of the stream.
     [[nodiscard]] Task<Result<Bytes>> peek(std::size_t count = 1) {
         co_await detail::BudgetOperation();
         while (end_ - begin_ < count) {

@@ -7,18 +7,18 @@
 
 namespace penstock {
 
-/// What the two sides of an encrypted stream have agreed on. The views are valid as long as the
-/// stream is where it is.
+/// What the TLS handshake of a stream has negotiated. The views are valid until the stream is moved
+/// or destroyed.
 struct Encryption {
     std::string_view version{};     ///< "TLSv1.3"
     std::string_view cipher{};      ///< OpenSSL's name, such as "TLS_AES_256_GCM_SHA384"
-    std::string_view alpn{};        ///< the protocol (RFC 7301). Empty: none
-    std::string_view server_name{}; ///< that the client has asked for (RFC 6066). Empty: none
-    bool session_resumed = false;   ///< the handshake has continued an earlier session
+    std::string_view alpn{};        ///< the application protocol (ALPN, RFC 7301). Empty: none
+    std::string_view server_name{}; ///< what the client has asked for (SNI, RFC 6066). Empty: none
+    bool session_resumed = false;   ///< the handshake has resumed an earlier session
 };
 
-/// Who the peer of an encrypted stream is, by a certificate that an authority of this side's has
-/// signed.
+/// The identity of the peer of an encrypted stream, from a certificate that an authority which this
+/// side trusts has signed.
 struct VerifiedPeer {
     /// A name of the subject (RFC 5280, section 4.2.1.6).
     struct Name {

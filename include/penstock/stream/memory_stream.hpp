@@ -82,9 +82,9 @@ private:
 
 } // namespace detail
 
-/// One end of a connection in memory, for tests of a protocol and for stages of one program. A
-/// `HalfClosable` stream: it works with `BufReader`, `BufWriter`, `copy` and whatever takes a
-/// stream.
+/// One end of a connection in memory, for tests of a protocol and between stages of one program. A
+/// `HalfClosable` stream: `BufReader`, `BufWriter`, `copy` and all other functions for streams take
+/// it.
 ///
 ///     auto [client, server] = MemoryStream::pair();
 ///
@@ -115,7 +115,7 @@ public:
     ~MemoryStream() { close(); }
 
     /// Waits for data and returns the number of bytes read, at most `into.size()`. 0 is the end of
-    /// the stream. On a closed end it is the end, too.
+    /// the stream, which a closed end returns too. Errors: only `operation_canceled`.
     [[nodiscard]] detail::MemoryPipe::Read read(MutableBytes into) noexcept {
         return {in_ ? *in_ : detail::MemoryPipe::closed(), into};
     }
@@ -125,7 +125,8 @@ public:
         return {out_ ? *out_ : detail::MemoryPipe::closed(), from};
     }
 
-    /// The peer reads the end of the stream after what was written. Reading continues.
+    /// Ends the write side: the peer reads the end of the stream after what was written. Reading
+    /// continues. Later writes return `broken_pipe`.
     [[nodiscard]] Result<> shutdown() noexcept {
         if (out_) { // not moved from
             out_->close_write();

@@ -10,8 +10,12 @@
 
 namespace penstock {
 
-/// The read end of a pipe. Also for other descriptors that are pollable and only read, such as a
-/// FIFO or a terminal's input. The stream ends when the last writer has closed.
+/// The read end of a pipe, or another pollable descriptor that is only read, such as a FIFO or a
+/// terminal's input. The stream ends when the last writer has closed its end.
+///
+/// Cancellation: a cancelled read has consumed nothing.
+///
+/// Thread safety: belongs to the loop on which it first waited, and to that loop's thread.
 class PipeReader : public detail::Readable<detail::DescriptorCalls> {
 public:
     /// A closed reader.
@@ -29,6 +33,10 @@ private:
 
 /// The write end of a pipe. A write to a pipe without a reader returns `broken_pipe` and raises no
 /// SIGPIPE. Writes of up to 4,096 bytes (PIPE_BUF) are atomic (pipe(7)).
+///
+/// Cancellation: a cancelled or failed `write_all` may have written a part.
+///
+/// Thread safety: as `PipeReader`.
 class PipeWriter : public detail::Writable<detail::DescriptorCalls> {
 public:
     /// A closed writer.

@@ -20,7 +20,7 @@ namespace detail {
 template <typename Container, Reader From>
 Task<Result<Container>> read_all_into(From& from, std::size_t limit) {
     constexpr std::size_t first_size = 4096;
-    // One byte more than the limit shows that there is more. No container can exceed the largest.
+    // Asks for one byte more than the limit, to learn whether the stream is longer.
     const std::size_t most = limit + (limit < std::numeric_limits<std::size_t>::max() ? 1 : 0);
     Container content;
     std::size_t size = 0;
@@ -46,8 +46,8 @@ Task<Result<Container>> read_all_into(From& from, std::size_t limit) {
 
 } // namespace detail
 
-/// Reads a stream to its end. Errors: those of the stream, and `message_size` if it has more than
-/// `limit` bytes. After an error, what was read is lost.
+/// Reads a stream to its end. Errors: those of the stream, and `message_size` if the stream has
+/// more than `limit` bytes. After an error or a cancellation, what was read is lost.
 template <Reader From>
 [[nodiscard]] Task<Result<std::vector<std::byte>>>
 read_all(From& from, std::size_t limit = default_read_all_limit) {

@@ -20,13 +20,13 @@ namespace penstock {
 ///
 ///     while (Result<Job> job = co_await jobs.receive()) { ... }
 ///
-/// This loop ends when the channel is closed and empty, or when the task is cancelled. To tell them
-/// apart, look at the error, or use `for_each_concurrent`, which returns it if it is the second.
+/// This loop ends when the channel is closed and empty, or when the task is cancelled. To tell the
+/// two apart, use `for_each_concurrent`: only for a cancellation it returns an error.
 ///
 /// Order: first in, first out, for values and for waiting tasks. Exactly one receiver gets each
 /// value.
 ///
-/// Cancellation: a cancelled receive has not taken a value.
+/// Cancellation: a cancelled receive takes no value. A cancelled send drops its value.
 ///
 /// Memory: the constructor allocates the storage for `capacity` values. Sending and receiving do
 /// not allocate.

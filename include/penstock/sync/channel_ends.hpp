@@ -48,7 +48,7 @@ public:
         }
     }
 
-    /// Closes the channel, whatever other ends there are.
+    /// Closes the channel, even if other ends of either kind are left.
     void close() noexcept { channel().close(); }
 
     [[nodiscard]] bool closed() const noexcept { return channel().closed(); }
@@ -76,11 +76,12 @@ private:
 /// The sending end of a channel. Copies are further senders. When the last one is destroyed, the
 /// channel closes: the receivers get what is buffered and then `Error::channel_closed`.
 ///
-/// Thread safety: as `Channel`. One object is used by one thread at a time, copies by several.
+/// Thread safety: as `Channel`. One thread at a time may use one object. Copies may be used on
+/// several.
 template <typename T>
 class Sender : public detail::ChannelEnd<T, &detail::CountedChannel<T>::senders> {
 public:
-    /// As `Channel::send`. `Error::channel_closed` also if no receiver is left. This object must
+    /// As `Channel::send`. Returns `Error::channel_closed` if no receiver is left. This object must
     /// live until the operation has ended.
     [[nodiscard]] auto send(T value) noexcept { return this->channel().send(std::move(value)); }
 
@@ -112,14 +113,14 @@ private:
     using detail::ChannelEnd<T, &detail::CountedChannel<T>::receivers>::ChannelEnd;
 };
 
-/// A channel by its two ends, which own it together:
+/// Makes a channel and returns its two ends, which own it together:
 ///
 ///     auto [jobs, queue] = make_channel<Job>(16);
 ///     scope.spawn(work(std::move(queue)));
 ///     co_await jobs.send(job);    // the worker's loop ends when `jobs` is destroyed
 ///
-/// A task that owns an end as a parameter gives it up when it has ended, in a scope, in `all`,
-/// `any` and `race`, and under `timeout`: `all(produce(std::move(sender)),
+/// A task that has an end as a parameter destroys it when the task ends, in a scope, in `all`,
+/// `any` and `race`, and under `timeout`. So `all(produce(std::move(sender)),
 /// consume(std::move(receiver)))` ends.
 ///
 /// Throws `std::invalid_argument` for a capacity of 0, and `std::bad_alloc`.

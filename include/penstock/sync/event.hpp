@@ -30,11 +30,13 @@ public:
     Event(const Event&) = delete;
     Event& operator=(const Event&) = delete;
 
-    /// Errors: only `operation_canceled`. A task that waits when the event is set gets success,
-    /// even if the event is reset before the task runs.
+    /// Waits until the flag is set. Errors: only `operation_canceled`. A task that waits when the
+    /// flag is set gets success, even if the flag is cleared before the task runs.
     [[nodiscard]] Wait wait() noexcept { return Wait(*this); }
 
+    /// Sets the flag and wakes all waiters. Any thread may call this.
     void set() noexcept;
+    /// Clears the flag. Later waits wait for the next `set`. Any thread may call this.
     void reset() noexcept;
     [[nodiscard]] bool is_set() const noexcept;
 

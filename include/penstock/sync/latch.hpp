@@ -33,10 +33,11 @@ public:
     /// Counts down, but not below zero.
     void count_down(std::size_t by = 1) noexcept;
 
-    /// Errors: only `operation_canceled`.
+    /// Waits until the count is zero. Errors: only `operation_canceled`.
     [[nodiscard]] Wait wait() noexcept { return Wait(*this); }
 
-    /// Counts down by one at once, and waits for the others: `co_await latch.arrive_and_wait()`.
+    /// Counts down by one, when it is called and not when it is awaited, and waits until the count
+    /// is zero: `co_await latch.arrive_and_wait()`. A cancelled wait leaves the count as it is.
     [[nodiscard]] Wait arrive_and_wait() noexcept {
         count_down();
         return wait();

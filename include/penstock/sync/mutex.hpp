@@ -18,13 +18,13 @@ namespace penstock::sync {
 /// Thread safety: tasks of several loops may share it. It must outlive its guards and waiters.
 class Mutex {
 public:
-    /// Holds the mutex. The destructor unlocks it, and so does assigning another guard. May be
-    /// moved, and unlocked on any thread.
+    /// Holds the mutex. The destructor unlocks it, and so does assigning another guard. A guard may
+    /// be moved, and unlocked on any thread.
     class [[nodiscard]] Guard {
     public:
         Guard() = default;
 
-        /// Further calls do nothing.
+        /// Unlocks the mutex before the end of the guard. Further calls do nothing.
         void unlock() noexcept { mutex_.reset(); }
 
         [[nodiscard]] explicit operator bool() const noexcept { return mutex_ != nullptr; }
@@ -66,7 +66,8 @@ public:
     /// `operation_canceled`.
     [[nodiscard]] Lock lock() noexcept { return Lock(*this); }
 
-    /// Returns nothing if the mutex is held.
+    /// Locks without waiting. Returns an empty optional if the mutex is held. Any thread may call
+    /// this.
     [[nodiscard]] std::optional<Guard> try_lock() noexcept;
 
     [[nodiscard]] bool locked() const noexcept;

@@ -22,7 +22,7 @@ public:
     public:
         Permit() = default;
 
-        /// Further calls do nothing.
+        /// Returns the permit to the semaphore. Further calls do nothing.
         void release() noexcept { semaphore_.reset(); }
 
         /// Drops the permit without releasing it. `Semaphore::release` can add it again later.
@@ -62,7 +62,8 @@ public:
     /// `operation_canceled`.
     [[nodiscard]] Acquire acquire() noexcept { return Acquire(*this); }
 
-    /// Returns nothing if no permit is available.
+    /// Takes a permit without waiting. Returns an empty optional if none is available. Any thread
+    /// may call this.
     [[nodiscard]] std::optional<Permit> try_acquire() noexcept;
 
     /// Adds permits. Any thread may call this.

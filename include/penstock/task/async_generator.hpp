@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// A sequence that a coroutine computes step by step, and that waits for I/O in between:
+/// A sequence that a coroutine computes step by step, and that may wait for I/O between two items:
 ///
 ///     AsyncGenerator<std::string> lines(net::TcpStream& stream) {
 ///         BufReader reader(stream);
@@ -32,8 +32,9 @@ namespace penstock {
 /// cancellation. No task is started, and a step neither allocates nor grows the stack. To report
 /// errors, yield `Result<T>`: then `co_await unwrap(...)` yields an error as the last item.
 ///
-/// The generator may be destroyed between two steps, which destroys the body in its middle. It must
-/// not be destroyed while a task awaits `next`.
+/// The generator may be destroyed between two steps. That destroys the body at its `co_yield`: its
+/// local variables are destroyed, and nothing after that line runs. The generator must not be
+/// destroyed while a task awaits `next`.
 ///
 /// Thread safety: none. One task at a time awaits `next`.
 template <typename T> class [[nodiscard]] AsyncGenerator {
@@ -58,9 +59,12 @@ public:
         }
     }
 
-    /// Continues the body to its next item. Empty at the end of the sequence, and from then on.
-    /// Rethrows an exception of the body, which ends the sequence. For a generator that was moved
-    /// from, this terminates the program with a message.
+    /// Runs the body to its next item and returns the item. Returns an empty optional at the end of
+    /// the sequence, and from then on. Rethrows an exception of the body, which ends the sequence.
+    /// On a moved-from generator, this terminates the program with a message.
+    ///
+    /// Cancellation: the body's operations complete with `operation_canceled`. What the body does
+    /// then is its own decision: `next` has no result of its own for it.
     [[nodiscard]] Next next() noexcept {
         if (!coroutine_) [[unlikely]] {
             detail::report_moved_from("an AsyncGenerator");

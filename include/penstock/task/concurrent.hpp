@@ -210,8 +210,8 @@ Task<Result<>> run_for_each_received(Queue& queue, std::size_t limit, Function& 
 /// Errors: the first error or exception cancels the other calls, and is the result. Throws
 /// `std::invalid_argument` for a limit of 0.
 ///
-/// Cancellation: cancels the running calls. No further one starts, and the result is
-/// `operation_canceled`, unless all calls had started and none reports it.
+/// Cancellation: cancels the running calls and starts no further one. The result is
+/// `operation_canceled`, unless every call had started and none of them returns that error.
 template <std::ranges::input_range Range, typename Function>
 [[nodiscard]] Task<Result<>> for_each_concurrent(Range&& range, std::size_t limit,
                                                  Function function) {
@@ -233,8 +233,9 @@ template <typename T, typename Function>
     co_return co_await detail::run_for_each_received(channel, limit, function);
 }
 
-/// The same for the receiving end of a channel: a copy of it, or its only object, which then closes
-/// the channel when this ends. So senders do not wait forever after an error.
+/// The same for the receiving end of a channel. This function owns `receiver`: if that is the last
+/// one, the channel closes when the function ends, so that senders do not wait forever after an
+/// error.
 template <typename T, typename Function>
 [[nodiscard]] Task<Result<>> for_each_concurrent(Receiver<T> receiver, std::size_t limit,
                                                  Function function) {
@@ -243,7 +244,8 @@ template <typename T, typename Function>
 
 /// Calls `function(item)` for each item of a range, at most `limit` at a time, and returns the
 /// results in the order of the items: `Result<std::vector<U>>` for a function that returns
-/// `Task<Result<U>>` or `Task<U>`. Otherwise as `for_each_concurrent`.
+/// `Task<Result<U>>` or `Task<U>`. Order, errors and cancellation are those of
+/// `for_each_concurrent`.
 template <std::ranges::input_range Range, typename Function>
 [[nodiscard]] auto map_concurrent(Range&& range, std::size_t limit, Function function) {
     using View = std::views::all_t<Range>;

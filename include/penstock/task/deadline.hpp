@@ -17,8 +17,8 @@ template <typename Body>
 using DeadlineBodyResult = typename std::invoke_result_t<Body&, Deadline&>::value_type;
 } // namespace detail
 
-/// The deadline of a `with_deadline`, which its body moves. A server that closes idle connections
-/// moves it with each message, without a new `timeout` for each.
+/// The deadline of a `with_deadline`. The body may move it: a server that closes idle connections
+/// moves the deadline with each message, which is cheaper than a `timeout` for each.
 ///
 /// Thread safety: only on the thread of its loop, and only while the body runs.
 class Deadline {
@@ -26,14 +26,14 @@ public:
     Deadline(const Deadline&) = delete;
     Deadline& operator=(const Deadline&) = delete;
 
-    /// Moves the deadline to this long from now. After the deadline has passed it does nothing.
-    /// Throws `std::bad_alloc` if the new deadline is earlier.
+    /// Moves the deadline to this long from now. Does nothing once the deadline has passed. Moving
+    /// it to an earlier time may throw `std::bad_alloc`.
     template <typename Rep, typename Period>
     void expire_after(std::chrono::duration<Rep, Period> duration) {
         move_to(detail::deadline_after(duration));
     }
 
-    /// Moves the deadline to a point in time.
+    /// The same with a point in time.
     template <typename Duration>
     void expire_at(std::chrono::time_point<std::chrono::steady_clock, Duration> deadline) {
         move_to(detail::nanoseconds_of(deadline.time_since_epoch()));

@@ -23,11 +23,13 @@ namespace penstock {
 ///     }
 ///     for (int i : countdown(3)) { ... }
 ///
-/// The body runs while the range is iterated, and is destroyed with the generator, even in its
-/// middle. Items are references into the coroutine, valid until the next step. A body that has to
-/// wait is an `AsyncGenerator`.
+/// The body runs while the range is iterated. Destroying the generator destroys the body, even at a
+/// `co_yield`. Items are references into the coroutine, valid until the next step. For a body that
+/// has to wait, use `AsyncGenerator`.
 ///
-/// An exception of the body is rethrown from `begin` or `++`. The range then has ended.
+/// An exception of the body is rethrown from `begin` or `++`. The range has then ended.
+///
+/// Thread safety: none.
 ///
 /// This is `std::generator` of C++23, which the standard libraries of clang 19 and GCC 13 lack.
 /// `co_yield std::ranges::elements_of` is not supported.
@@ -127,7 +129,7 @@ public:
         }
     }
 
-    /// Runs the body to its first item. Call it once. For a generator that was moved from, or has
+    /// Runs the body to its first item. Call it once. On a generator that was moved from or has
     /// ended, this terminates the program with a message.
     [[nodiscard]] Iterator begin() {
         if (!coroutine_ || coroutine_.done()) [[unlikely]] {

@@ -57,8 +57,8 @@ public:
     void spawn(Task<Result<>> task);
 
     /// Waits until all spawned tasks have ended, at most `grace`. Then cancels those that remain,
-    /// and every task spawned later. The body is not cancelled. `with_scope` waits for the end of
-    /// all.
+    /// and every task spawned later. Does not cancel the body, and does not wait for the cancelled
+    /// tasks: `with_scope` does.
     ///
     /// For a graceful shutdown, at the end of the body: stop accepting, `co_await
     /// scope.drain(5s)`. Call it from the body. A spawned task cannot wait for its own end.
@@ -104,7 +104,8 @@ public:
     [[nodiscard]] Scope& scope() noexcept { return scope_; }
 
     template <typename T> void spawn(Task<T>&& task);
-    /// Counts a task of another owner among the spawned ones, which calls `remove_spawned` last.
+    /// Counts a task that another object owns as a spawned one. Its owner calls `remove_spawned`
+    /// when the task has ended, and nothing of the scope afterwards.
     void adopt(ChildBase& spawned) noexcept;
     void remove_spawned() noexcept;
 

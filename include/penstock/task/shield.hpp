@@ -40,9 +40,10 @@ template <typename T> Task<T> run_shielded(Task<T> task) {
 
 } // namespace detail
 
-/// Runs a task or operation that cancellation does not reach, whether it came before or comes
-/// later. Use it for cleanup that must wait, such as a last message. Limit it with `timeout` inside
-/// the shield. Afterwards the awaiting task is still cancelled if it was.
+/// Runs a task or operation that a cancellation of the awaiting task does not reach, whether it
+/// came before or comes meanwhile. Returns its result. Use it for cleanup that must wait, such as a
+/// last message, and limit that with a `timeout` inside the shield. Afterwards, a cancelled task is
+/// still cancelled.
 template <Awaitable T> [[nodiscard]] Task<Awaited<T>> shield(T task) {
     return detail::run_shielded(detail::to_task(std::move(task)));
 }

@@ -57,14 +57,15 @@ private:
     bool cancelled_ = false;
 };
 
-/// Waits at least this long, counted from this call. Returns `operation_canceled` if the task is
-/// cancelled. A zero or negative duration runs everything else that is ready once.
+/// Waits at least this long, counted from this call on CLOCK_MONOTONIC. Returns
+/// `operation_canceled` if the task is cancelled. A zero or negative duration lets everything else
+/// that is ready run once. `co_await` throws `std::bad_alloc`.
 template <typename Rep, typename Period>
 [[nodiscard]] SleepOperation sleep_for(std::chrono::duration<Rep, Period> duration) noexcept {
     return SleepOperation(detail::deadline_after(duration));
 }
 
-/// The same with a deadline. A deadline in the past is now.
+/// The same with a deadline. A deadline in the past counts as now.
 template <typename Duration>
 [[nodiscard]] SleepOperation
 sleep_until(std::chrono::time_point<std::chrono::steady_clock, Duration> deadline) noexcept {

@@ -7,10 +7,10 @@
 
 namespace penstock {
 
-/// The tasks of a loop and where each of them waits. A debugger cannot show that, because a waiting
-/// coroutine is on no stack. The innermost coroutine of a task comes first, followed by those that
-/// await it, each with the line of its `co_await`. A child of `all`, `timeout` or a scope is
-/// indented below its parent.
+/// The tasks of a loop and where each of them waits, as text. A debugger does not show that,
+/// because a waiting coroutine is on no stack. The innermost coroutine of a task comes first,
+/// followed by those that await it, each with the line of its `co_await`. A child of `all`,
+/// `timeout` or a scope is indented below its parent.
 ///
 ///     task 1 waits
 ///         at Task<> program() (echo.cpp:31)

@@ -109,7 +109,9 @@ Task<TimeoutResult<T>> run_until_deadline(io::MonotonicTime deadline, Task<T> ta
 /// may take longer. A task of `Result<T>` that succeeds after the deadline is a success. Any other
 /// task cannot report that it was cut short, so after the deadline its result is `timed_out`.
 ///
-/// Cancelling the awaiting task cancels the child, whose result is then returned.
+/// Cancellation: cancelling the awaiting task cancels the child. Its result is returned.
+///
+/// Exceptions: those of the task are rethrown, even after the deadline.
 template <typename Duration, Awaitable T>
 [[nodiscard]] auto timeout_at(std::chrono::time_point<std::chrono::steady_clock, Duration> deadline,
                               T task) -> Task<detail::TimeoutResult<Awaited<T>>> {

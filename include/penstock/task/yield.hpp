@@ -8,6 +8,7 @@
 
 namespace penstock {
 
+/// The operation of `yield`.
 class [[nodiscard]] YieldOperation final : public OperationBase {
 public:
     YieldOperation() noexcept : OperationBase(nullptr) {}
@@ -29,8 +30,8 @@ public:
     }
 };
 
-/// Runs everything else that is ready. Returns `operation_canceled` if the task is cancelled. Call
-/// it in long computations.
+/// Suspends the task for one iteration of the loop, so that everything else that is ready runs.
+/// Returns `operation_canceled` if the task is cancelled. Await it in long computations.
 [[nodiscard]] inline YieldOperation yield() noexcept {
     return {};
 }
