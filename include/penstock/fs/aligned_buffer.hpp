@@ -10,8 +10,8 @@
 
 namespace penstock::fs {
 
-/// Memory for a file that is open with O_DIRECT (`OpenOptions::direct`): it begins at a multiple of
-/// the alignment, and its size is one.
+/// A buffer for a file that is open with O_DIRECT (`OpenOptions::direct`): its address and its size
+/// are multiples of the alignment.
 ///
 ///     fs::AlignedBuffer buffer(1 << 20);
 ///     co_await file.read_at(0, buffer.bytes());
@@ -20,7 +20,8 @@ public:
     /// A multiple of every alignment that a device requires.
     static constexpr std::size_t usual_alignment = 4096;
 
-    /// At least `size` bytes, of zeros. `alignment` is a power of two. Throws `std::bad_alloc`.
+    /// Allocates `size` bytes, rounded up to a multiple of `alignment`, and fills them with zeros.
+    /// `alignment` is a power of two. Throws `std::bad_alloc`.
     explicit AlignedBuffer(std::size_t size, std::size_t alignment = usual_alignment)
         : size_((size + alignment - 1) / alignment * alignment),
           memory_(static_cast<std::byte*>(std::aligned_alloc(alignment, size_))) {

@@ -34,9 +34,9 @@ enum class LogError {
 /// What opening a log found.
 struct Recovered {
     std::uint64_t records = 0; ///< all that were acknowledged, and perhaps further complete ones
-    std::uint64_t size = 0;    ///< of those with the file's header; the file ends there now
+    std::uint64_t size = 0;    ///< of the file now, in bytes: its header and those records
     std::uint64_t torn = 0;    ///< bytes of an unfinished write that were cut off behind them
-    std::string kept_in{};     ///< the file beside the log that has those bytes now
+    std::string kept_in{};     ///< the file beside the log that has the torn bytes. Empty: none
 };
 
 /// A file of records that survives a crash at any moment. `penstock.files.AppendLog` of Python
@@ -57,8 +57,8 @@ struct Recovered {
 /// Thread safety: none. A log belongs to one loop. Destroying it closes the file.
 class AppendLog {
 public:
-    /// Opens or creates the log, and repairs it after a crash. The whole file is read and checked,
-    /// on a worker thread. When it returns, what it found is durable.
+    /// Opens or creates the log, and repairs it after a crash. Reads and checks the whole file on a
+    /// worker thread. When this returns, all records that it has found are durable.
     ///
     /// Errors: those of `LogError`, and of the system calls.
     [[nodiscard]] static Task<Result<AppendLog>> open(std::string path, mode_t permissions = 0666);
@@ -69,12 +69,12 @@ public:
     AppendLog& operator=(const AppendLog&) = delete;
     ~AppendLog();
 
-    /// Appends one record, and returns its number, counted from 0, when it is durable. `record`
-    /// lives until the task has ended.
+    /// Appends one record. Returns the record's number, counted from 0, when the record is durable.
+    /// The bytes must live until the task has ended.
     ///
-    /// Errors: those of the write, such as `no_space_on_device`: the record is not in the log, also
-    /// after a power cut, and the log can be used further. `LogError::failed`: the record may be
-    /// found when the log is opened again, or not.
+    /// Errors: those of the write, such as `no_space_on_device`: the record is not in the log, not
+    /// even after a power cut, and the log stays usable. After `LogError::failed` it is unknown
+    /// whether the log has the record when it is opened again.
     [[nodiscard]] Task<Result<std::uint64_t>> append(Bytes record);
 
     /// Appends a batch, and returns the number of its first record. After a crash, the log has all
@@ -97,9 +97,9 @@ private:
     std::shared_ptr<State> state_;
 };
 
-/// The records of a log, even beside a writer in any process, up to its last complete one. The
-/// records before a damage come, and then `LogError::damaged` if records of a later commit follow.
-/// The file is read on worker threads, in pieces.
+/// Yields the records of a log up to the last complete one, even while a writer of any process has
+/// it open. At a damaged record the sequence ends. If records of a later commit follow that place,
+/// the last item is `LogError::damaged`. Reads the file on worker threads, in pieces.
 [[nodiscard]] AsyncGenerator<Result<std::vector<std::byte>>> read_log(std::string path);
 
 } // namespace penstock::fs

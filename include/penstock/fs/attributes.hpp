@@ -12,20 +12,23 @@
 #include <penstock/stream/bytes.hpp>
 #include <penstock/task/task.hpp>
 
-/// What `Status` tells of a file, changed by its path; and extended attributes (xattr(7)). They run
-/// on worker threads.
+/// Functions that change what `Status` reports of a file, and extended attributes (xattr(7)), by
+/// path. They run on worker threads.
 ///
-/// `follow` selects the target of a symbolic link instead of the link.
+/// With `follow`, they apply to the target of a symbolic link. Without it, to the link itself.
 ///
 /// Errors: those of the named system call, and `invalid_argument` for a path or a name with a zero
-/// byte. Cancellation: before it has started, nothing is changed (`operation_canceled`). Later it
-/// is not interrupted.
+/// byte.
+///
+/// Cancellation: a call that has not started changes nothing and returns `operation_canceled`. One
+/// that has started is awaited and returns its own result.
 namespace penstock::fs {
 
-/// chmod(2): the lower twelve bits. Always of the target: links have no permissions.
+/// chmod(2): sets the lower twelve bits of the mode. Follows symbolic links, which have no
+/// permissions of their own.
 [[nodiscard]] Task<Result<>> set_permissions(std::string path, mode_t permissions);
 
-/// Whom a file is given to. What is empty stays.
+/// The new owner of a file. An empty member leaves the old value.
 struct Owner {
     std::optional<uid_t> user{};
     std::optional<gid_t> group{};
@@ -34,7 +37,7 @@ struct Owner {
 /// chown(2). Clears the set-user-ID and set-group-ID bits of a program.
 [[nodiscard]] Task<Result<>> set_owner(std::string path, Owner owner, bool follow = true);
 
-/// When a file was last used. What is empty stays.
+/// The new times of a file. An empty member leaves the old value.
 struct FileTimes {
     std::optional<Status::Time> accessed{};
     std::optional<Status::Time> modified{};
@@ -43,7 +46,7 @@ struct FileTimes {
 /// utimensat(2), in nanoseconds.
 [[nodiscard]] Task<Result<>> set_times(std::string path, FileTimes times, bool follow = true);
 
-/// getxattr(2). Errors: ENODATA if the file has none of this name.
+/// getxattr(2): the value of an attribute. Errors: ENODATA if the file has none of this name.
 [[nodiscard]] Task<Result<std::vector<std::byte>>> attribute(std::string path, std::string name,
                                                              bool follow = true);
 

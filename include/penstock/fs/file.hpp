@@ -16,8 +16,9 @@
 namespace penstock::fs {
 
 /// An open file. Reads and writes run on the loop's file engine (io_uring or worker threads) and do
-/// not block the loop. A read of up to 2 MiB is copied from the page cache if it is there, but not
-/// if the file is a terminal or open with O_DIRECT when this object takes its descriptor.
+/// not block the loop. A read of up to 2 MiB is first tried on the loop's thread, from the page
+/// cache (RWF_NOWAIT, preadv2(2)), unless the file was a terminal or open with O_DIRECT when this
+/// object took its descriptor.
 ///
 ///     Result<fs::File> file = co_await fs::File::open("measurements.csv");
 ///
@@ -28,10 +29,10 @@ namespace penstock::fs {
 /// `operation_canceled`, or with its own result if that came first.
 ///
 /// Lifetime: the file stays open until its operations have ended, even if this object is closed,
-/// assigned to or destroyed before. Otherwise the number could become another file's while the
-/// kernel uses it.
+/// assigned to or destroyed before. Otherwise the kernel could give the descriptor's number to
+/// another file while an operation uses it.
 ///
-/// Thread safety: none. A file is not bound to a loop.
+/// Thread safety: none. A file is not bound to a loop: it may be used on several loops in turn.
 class File {
 public:
     using Open = detail::OpenOperation;
@@ -41,7 +42,7 @@ public:
 
     /// A closed file.
     File() = default;
-    /// Takes ownership of a descriptor. Throws `std::bad_alloc`. The descriptor is closed then.
+    /// Takes ownership of a descriptor. Throws `std::bad_alloc`, and then closes the descriptor.
     explicit File(OwnedDescriptor descriptor)
         : descriptor_(std::move(descriptor)),
           cached_(io::supports_cached_reads(descriptor_.get())) {}
@@ -52,18 +53,19 @@ public:
     File& operator=(const File&) = delete;
     ~File() = default;
 
-    /// Errors: those of open(2), such as `no_such_file_or_directory`, `permission_denied`,
-    /// `file_exists`, `is_a_directory`; `invalid_argument` for a path with a zero byte.
+    /// Opens a file, by default for reading. Errors: those of open(2), such as
+    /// `no_such_file_or_directory`, `permission_denied`, `file_exists` and `is_a_directory`;
+    /// `invalid_argument` for a path with a zero byte.
     [[nodiscard]] static Open open(std::string_view path, const OpenOptions& options) {
         return {path, options};
     }
     [[nodiscard]] static Open open(std::string_view path) { return open(path, OpenOptions()); }
 
-    /// Returns the number of bytes read, at most `into.size()`. It may be less before the end of
-    /// the file. 0 is the end of the file.
+    /// Reads at the file's position. Returns the number of bytes read, at most `into.size()`, and
+    /// perhaps fewer before the end of the file. 0 is the end of the file.
     [[nodiscard]] Read read(MutableBytes into) noexcept { return {descriptor_, cached_, into}; }
 
-    /// Reads at an offset. Returns less than `into.size()` only at the end of the file.
+    /// Reads at an offset, in bytes. Returns fewer than `into.size()` only at the end of the file.
     [[nodiscard]] Read read_at(std::uint64_t offset, MutableBytes into) noexcept {
         return {descriptor_, cached_, into, offset};
     }
@@ -75,7 +77,8 @@ public:
         return {descriptor_, from, offset};
     }
 
-    /// The position of the next `read` or `write_all`. Errors: those of lseek(2).
+    /// Sets the position of the next `read` or `write_all`, in bytes, and returns it. `position`
+    /// only returns it. Errors: those of lseek(2).
     Result<std::uint64_t> seek(std::uint64_t offset) noexcept;
     Result<std::uint64_t> seek_to_end() noexcept;
     [[nodiscard]] Result<std::uint64_t> position() const noexcept;
@@ -103,10 +106,10 @@ public:
     /// Closes the file and returns the result of close(2). On a network file system that may be the
     /// error of an earlier write. Waits for operations in flight first.
     ///
-    /// Cancellation: if the task is cancelled while it waits for them, this returns
-    /// `operation_canceled`, and the last operation closes the file. Otherwise the file is closed
-    /// also in a cancelled task. A file that is destroyed without `close` is closed on the loop's
-    /// thread.
+    /// Cancellation: if the task is cancelled while it waits for those operations, this returns
+    /// `operation_canceled`, and the last of them closes the file. Without operations in flight,
+    /// even a cancelled task closes the file. The destructor of a file that was not closed closes
+    /// it with a blocking close(2).
     [[nodiscard]] Task<Result<>> close() { return detail::close_file(std::move(descriptor_)); }
 
     [[nodiscard]] bool is_open() const noexcept { return static_cast<bool>(descriptor_); }

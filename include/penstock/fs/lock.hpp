@@ -11,40 +11,45 @@
 
 namespace penstock::fs {
 
+/// How a file is locked.
 struct LockOptions {
-    bool shared = false;       ///< with other shared locks
-    bool wait = true;          ///< without it, `resource_unavailable_try_again` if it is held
+    bool shared = false;       ///< a shared lock, which excludes only exclusive ones
+    bool wait = true;          ///< false: `resource_unavailable_try_again` if the lock is held
     mode_t permissions = 0666; ///< of a file that is created, before the umask
 };
 
 /// A lock between processes and tasks: an open file description lock of a whole file (fcntl(2),
-/// F_OFD_SETLK). It ends with this object, or with the process. Python's `files.lock` takes the
-/// same one.
+/// F_OFD_SETLK). It is released when this object is destroyed, or when the process ends. Python's
+/// `files.lock` takes the same lock.
 ///
 ///     Result<fs::Lock> lock = co_await timeout(5s, fs::lock("state.lock"));
 ///
-/// Lock a file beside the one that is replaced: a replaced file is another file. A child that was
-/// forked while a lock is held holds it too, until it execs.
+/// To guard a file that is replaced (`write_file` with `atomic`), lock another file beside it: the
+/// new file does not have the old one's lock. A child that was forked while a lock is held holds
+/// the lock too, until it calls execve(2).
 class Lock {
 public:
-    /// Of no file.
+    /// Holds no lock.
     Lock() = default;
     explicit Lock(OwnedDescriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}
 
-    /// Whether it is held.
+    /// Whether this object holds the lock.
     [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(descriptor_); }
 
-    /// Ends it before the object.
+    /// Releases the lock before the object is destroyed.
     void release() noexcept { descriptor_ = OwnedDescriptor(); }
 
 private:
     OwnedDescriptor descriptor_;
 };
 
-/// Waits for a lock of the file, which is created if it does not exist. The wait is one system call
-/// in a thread of its own, not a poll.
+/// Waits for the lock of a file, and creates the file if it does not exist. The wait is one system
+/// call on a thread of its own, not a poll.
 ///
-/// Errors: those of open(2), and ENOLCK. Cancellation: ends the wait, and nothing is locked.
+/// Errors: those of open(2), ENOLCK, `resource_unavailable_try_again` without
+/// `LockOptions::wait`, and `invalid_argument` for a path with a zero byte.
+///
+/// Cancellation: ends the wait, and nothing is locked.
 [[nodiscard]] Task<Result<Lock>> lock(std::string path, LockOptions options);
 [[nodiscard]] inline Task<Result<Lock>> lock(std::string path) {
     return lock(std::move(path), LockOptions());

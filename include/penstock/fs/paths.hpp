@@ -15,11 +15,12 @@
 #include <penstock/result.hpp>
 #include <penstock/task/task.hpp>
 
-/// Operations on paths. They run on the loop's file engine.
+/// Operations on paths. They run on the loop's file engine and do not block the loop.
 ///
 /// Errors: those of the named system call, and `invalid_argument` for a path with a zero byte.
+///
 /// Cancellation: an operation that has not started returns `operation_canceled`. One that has
-/// started returns its own result.
+/// started is awaited and returns its own result.
 namespace penstock::fs {
 
 /// statx(2). `follow` selects the target of a symbolic link instead of the link.
@@ -76,7 +77,7 @@ namespace penstock::fs {
 /// `no_such_file_or_directory` and `not_a_directory`, such as `permission_denied`, are returned.
 [[nodiscard]] Task<Result<bool>> exists(std::string path);
 
-/// readlink(2): the text of a symbolic link. Errors: `invalid_argument` if it is none.
+/// readlink(2): the text of a symbolic link. Errors: `invalid_argument` if the path is no link.
 [[nodiscard]] Task<Result<std::string>> read_symlink(std::string path);
 
 /// realpath(3): the absolute path without symbolic links, `.` and `..`. All of it must exist.
@@ -98,11 +99,12 @@ struct Space {
 
 /// Reads several whole files, at most `limit` at a time, in the order of their paths.
 ///
-/// Errors: the first one cancels the other reads, and is the result; a file that is missing counts.
-/// Throws `std::invalid_argument` for a limit of 0.
+/// Errors: the first one, such as that of a missing file, cancels the other reads and is the
+/// result. Throws `std::invalid_argument` for a limit of 0.
 [[nodiscard]] Task<Result<std::vector<std::vector<std::byte>>>>
 read_many(std::vector<std::string> paths, std::size_t limit = 64);
 
+/// How `write_file` writes.
 struct WriteFileOptions {
     /// Replaces the content atomically: after a power cut the file has either the old or the new
     /// content. The bytes go to a temporary file in the same folder, which is synced and renamed.
@@ -114,25 +116,30 @@ struct WriteFileOptions {
     mode_t permissions = 0666; ///< of a new file, before the umask
 };
 
-/// Sets the content of a file. An atomic write that fails or is cancelled leaves the file unchanged
-/// and no temporary file. One failure comes after the replacement: the folder cannot be synced
-/// (EIO), so the new name may not survive a power cut. It replaces regular files only: a pipe, a
-/// socket or a device is `invalid_argument`, a folder `is_a_directory`.
+/// Sets the content of a file. `content` must live until the task has ended.
+///
+/// An atomic write that fails or is cancelled leaves the file unchanged and no temporary file. One
+/// failure comes after the replacement: if the folder cannot be synced (EIO), the new content is
+/// there, but may not survive a power cut.
+///
+/// Errors: those of the system calls. An atomic write replaces regular files only: it returns
+/// `invalid_argument` for a pipe, a socket or a device, and `is_a_directory` for a folder.
 [[nodiscard]] Task<Result<>> write_file(std::string path, Bytes content, WriteFileOptions options);
 [[nodiscard]] inline Task<Result<>> write_file(std::string path, Bytes content) {
     return write_file(std::move(path), content, WriteFileOptions());
 }
 
+/// How `copy_file` copies.
 struct CopyFileOptions {
-    /// Makes the copy durable before it gets its name. Without it, a power cut soon after may leave
-    /// an empty or partial target. A crash of the program does not.
+    /// Makes the copy durable before it gets its name. Without this, a power cut soon after may
+    /// leave an empty or partial target. A crash of the program never does.
     bool sync = true;
 };
 
 /// Copies a regular file to `to`, and returns its size in bytes. The target appears when the copy
-/// is complete, and replaces a file of that name in one step, as `write_file` with `atomic`. A
-/// failed or cancelled copy leaves the target unchanged. It gets the permissions of the source,
-/// without the set-user-ID, set-group-ID and sticky bits.
+/// is complete, and atomically replaces a file of that name, as `write_file` with `atomic` does. It
+/// gets the permissions of the source, without the set-user-ID, set-group-ID and sticky bits. A
+/// failed or cancelled copy leaves an old target unchanged.
 ///
 /// Shares blocks (FICLONE) or copies in the kernel (copy_file_range(2)) if the file systems can.
 /// Holes of a sparse source stay holes.

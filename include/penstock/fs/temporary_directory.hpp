@@ -9,7 +9,7 @@
 
 namespace penstock::fs {
 
-/// A new folder with a name of its own, which is removed with everything in it.
+/// A new folder with a unique name. The destructor removes it with everything in it.
 ///
 ///     auto folder = co_await unwrap(fs::TemporaryDirectory::create());
 ///     co_await unwrap(fs::write_file(folder.path() + "/part", bytes));
@@ -32,8 +32,8 @@ public:
     TemporaryDirectory(const TemporaryDirectory&) = delete;
     TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
-    /// Removes the folder if it is still there. This blocks the thread, and errors are ignored:
-    /// call `remove` where either matters.
+    /// Removes the folder, unless `remove` or `keep` was called. Blocks the thread and ignores
+    /// errors: await `remove` where either matters.
     ~TemporaryDirectory();
 
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
@@ -42,7 +42,7 @@ public:
     /// After an error the destructor tries again.
     [[nodiscard]] Task<Result<>> remove();
 
-    /// Leaves the folder where it is, and returns its path.
+    /// Gives up the folder, so that nobody removes it, and returns its path.
     [[nodiscard]] std::string keep() noexcept { return std::exchange(path_, std::string()); }
 
 private:

@@ -25,23 +25,26 @@ struct WalkEntry {
 ///     auto entries = fs::walk("photos");
 ///     while (std::optional<Result<fs::WalkEntry>> entry = co_await entries.next()) { ... }
 ///
-/// Symbolic links are listed and not followed. A folder that cannot be read is yielded as the error
-/// of reading it, after its own entry, and the walk goes on. Folders that vanish meanwhile are
-/// skipped. The root's own error, such as `no_such_file_or_directory`, is the only item then.
-/// A cancelled walk yields `operation_canceled` next, and ends. After 64 entries in a row it lets
-/// other tasks run.
+/// Symbolic links are listed and not followed.
+///
+/// Errors: for a folder that cannot be read, the walk yields the error after the folder's own
+/// entry, and goes on. It skips folders that vanish meanwhile. An error of the root, such as
+/// `no_such_file_or_directory`, is the only item.
+///
+/// Cancellation: a cancelled walk yields `operation_canceled` and ends. After 64 entries in a row
+/// the walk lets other tasks run.
 [[nodiscard]] AsyncGenerator<Result<WalkEntry>> walk(std::string root);
 
 /// Removes a file, or a folder with everything in it. Symbolic links are removed and not followed,
-/// also if another process swaps a folder for a link meanwhile. Returns how many entries were
+/// even if another process swaps a folder for a link meanwhile. Returns how many entries were
 /// removed, 0 if the path does not exist. Any depth of folders needs two descriptors.
 ///
 /// Errors: `invalid_argument` for the root of the file system, and for a path that ends with `.` or
-/// `..` or has a zero byte, `not_a_directory` for a slash behind a link or file: nothing is removed
-/// then. After those of the system calls a part may have been removed.
+/// `..` or has a zero byte; `not_a_directory` for a path of a link or file that ends with a slash.
+/// In these cases nothing was removed. After an error of a system call, a part may have been.
 ///
-/// Runs on a worker thread. Cancellation: before it has started, nothing is removed
-/// (`operation_canceled`). Later it is not interrupted.
+/// Runs on a worker thread. Cancellation: a call that has not started removes nothing and returns
+/// `operation_canceled`. One that has started is awaited and returns its own result.
 [[nodiscard]] Task<Result<std::uint64_t>> remove_all(std::string path);
 
 } // namespace penstock::fs

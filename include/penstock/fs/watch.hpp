@@ -15,12 +15,13 @@ namespace penstock::fs {
 
 /// What has happened to a path.
 enum class ChangeKind : std::uint8_t {
-    added = 1, ///< it is new, or was moved here
-    modified,  ///< its content or its status is another
-    deleted,   ///< it is gone, or was moved away
-    overflow,  ///< of a watched path: changes below it were lost. Look at all of it
+    added = 1, ///< the file is new, or was moved here
+    modified,  ///< its content or its metadata has changed
+    deleted,   ///< the file is gone, or was moved away
+    overflow,  ///< changes below this watched path were lost: scan all of it again
 };
 
+/// A change that a `Watch` reports.
 struct Change {
     ChangeKind kind{};
     std::string path; ///< begins with the watched path, as it was given
@@ -30,37 +31,37 @@ struct Change {
 };
 
 struct WatchOptions {
-    /// Also watch the folders below, and those that are made.
+    /// Also watch the folders below, and those that are created later.
     bool recursive = true;
-    /// A set of changes is complete when nothing has changed for so long. 0: what is there comes at
-    /// once.
+    /// A set of changes is returned when nothing has changed for this long. 0: at once.
     std::chrono::milliseconds step{50};
     /// The longest that further changes are collected after the first one.
     std::chrono::milliseconds debounce{1600};
 };
 
-/// Reports of changes, which `watch` begins. Python's `files.watch` follows the same rules:
-/// tests/watch_cases.txt holds both to them.
+/// The changes of watched files and folders. `watch` makes one. Python's `files.watch` follows the
+/// same rules: tests/watch_cases.txt holds both to them.
 ///
-/// The kernel reports the changes (inotify(7)); nothing is polled. It reports those of this machine
-/// only: not what another one does on a file server. Symbolic links below a folder are not
-/// followed. A file is watched by way of its folder, so that it may be replaced, removed and made
-/// again. The content of a folder that is new, or moved here, is reported as added. What is new is
-/// not reported as modified too.
+/// The kernel reports the changes (inotify(7)); nothing is polled. It reports changes made on this
+/// machine only, not those that another machine makes on a file server. Symbolic links below a
+/// folder are not followed. A file is watched through its folder, so that it may be replaced,
+/// removed and created again. If a folder is new or was moved here, all of its content is reported
+/// as added. A file that is reported as added is not reported as modified in the same set.
 ///
 /// Thread safety: none. It belongs to one loop.
 class Watch {
 public:
-    /// Waits for changes. Returns each change once, sorted, or nothing at all when everything that
-    /// is watched is gone.
+    /// Waits for changes and returns each of them once, sorted. An empty vector says that all
+    /// watched files and folders are gone.
     ///
-    /// Nothing is missed between two calls. If the kernel has lost changes because `next` was not
-    /// called for long, there is a `ChangeKind::overflow` for each watched path.
+    /// Changes between two calls are not missed. If the kernel's queue overflows because `next` was
+    /// not called for long, the result has a `ChangeKind::overflow` for each watched path.
     ///
-    /// Errors: `device_or_resource_busy` if another task waits; those of `watch`, for a folder that
-    /// was made: the watch has ended then, and later calls return `bad_file_descriptor`.
+    /// Errors: `device_or_resource_busy` if another task waits; those of `watch` for a folder that
+    /// was created meanwhile: the watch has then ended, and later calls return
+    /// `bad_file_descriptor`.
     ///
-    /// Cancellation: `operation_canceled`. What was collected comes with the next call, so
+    /// Cancellation: `operation_canceled`. The next call returns what was collected, so
     /// `timeout(1s, changes.next())` loses nothing.
     [[nodiscard]] Task<Result<std::vector<Change>>> next();
 
@@ -80,7 +81,7 @@ private:
     penstock::detail::MovableState<State> state_;
 };
 
-/// Begins to watch files and folders. What changes after it has returned is reported.
+/// Begins to watch files and folders. Changes from the return of this call on are reported.
 ///
 ///     Result<fs::Watch> changes = co_await fs::watch("settings");
 ///     while (const auto found = co_await changes->next()) {

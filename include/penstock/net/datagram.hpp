@@ -19,14 +19,15 @@ struct ReceivedDatagram {
     bool truncated = false; ///< the datagram was larger than the buffer
 };
 
-/// A datagram to send. The bytes must live until the send has ended. Without `to` it goes to the
-/// socket's connected peer.
+/// A datagram to send. The bytes must live until the send has ended. Without `to`, the datagram
+/// goes to the socket's connected peer.
 struct OutgoingDatagram {
     Bytes bytes{};
     std::optional<Endpoint> to{};
 };
 
-/// Buffers for datagrams that are received in one system call. Allocated once and reused.
+/// Buffers for datagrams that are received in one system call. Allocated once and reused. Not
+/// thread safe.
 class DatagramBatch {
 public:
     /// Allocates room for `capacity` datagrams (1 to 1024, the kernel's limit) of up to
@@ -38,7 +39,8 @@ public:
     DatagramBatch(const DatagramBatch&) = delete;
     DatagramBatch& operator=(const DatagramBatch&) = delete;
 
-    /// 0 if it was moved from. A receive into it is then `invalid_argument`.
+    /// How many datagrams fit. 0 for a moved-from batch: a receive into that returns
+    /// `invalid_argument`.
     [[nodiscard]] std::size_t capacity() const noexcept;
 
     /// The number of datagrams of the last receive.

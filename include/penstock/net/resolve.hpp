@@ -19,8 +19,11 @@ namespace penstock::net {
 /// nsswitch.conf(5)), in the order in which they should be tried (RFC 6724). A numeric address is
 /// returned as it is.
 ///
-/// getaddrinfo blocks, so it runs on a worker thread. A look-up that has started is awaited also if
-/// the task is cancelled. That may take as long as the system's own time-outs (resolv.conf(5)).
+/// getaddrinfo blocks, so it runs on a worker thread.
+///
+/// Cancellation: a look-up that has not started returns `operation_canceled`. A cancelled task
+/// still waits for one that has started, which may take as long as the system's own time-outs
+/// (resolv.conf(5)).
 ///
 /// Errors: `resolve_category()`, such as EAI_NONAME for an unknown name; errors of the kernel;
 /// `invalid_argument` for a name with a zero byte.

@@ -49,7 +49,7 @@ public:
         return {pollable_.get(), file, offset, length};
     }
 
-    /// Writes what fits now and returns the number of bytes, 0 if nothing fits. It is not an
+    /// Writes what fits now and returns the number of bytes, 0 if nothing fits. This is not an
     /// operation: it neither waits nor looks at the task's cancellation. `write` waits for room.
     ///
     /// Errors: those of send(2), and `device_or_resource_busy` while a task waits to write.
@@ -57,24 +57,26 @@ public:
     /// The same with several parts, in order, in one system call. At least one part.
     [[nodiscard]] Result<std::size_t> try_write(std::span<const Bytes> parts) noexcept;
 
-    /// Reads what is there into a borrowed buffer. An empty chunk is the end of the stream. As
-    /// `try_write`, it is not an operation.
+    /// Reads what has arrived into a borrowed buffer. An empty chunk is the end of the stream. Like
+    /// `try_write`, this is not an operation.
     ///
-    /// Errors: those of recv(2), among them `operation_would_block` if there is nothing, and
-    /// `device_or_resource_busy` while a task waits to read.
+    /// Errors: those of recv(2), among them `operation_would_block` if nothing has arrived,
+    /// `device_or_resource_busy` while a task waits to read, and `not_enough_memory`.
     [[nodiscard]] Result<Chunk> try_receive() noexcept;
 
-    /// Limits how long operations wait to write: they fail with `timed_out` when the peer has made
-    /// no progress for that long. A part may have been sent, as after another failure. Holds for
-    /// all that is sent from the next wait on, even through a `tls::Stream` over this stream, until
-    /// the next call. A new stream has no limit; `http::Server` and WebSockets set one. Without
+    /// Limits how long operations wait to write: they fail with `timed_out` when the peer makes no
+    /// progress (see `WriteLimit`). A part may have been sent, as after any other failure. The
+    /// limit holds from the next wait on, until the next call, and also for what a `tls::Stream`
+    /// over this stream sends. A new stream has no limit; `http::Server` and WebSockets set one. No
     /// effect on a closed stream.
     void limit_writes(const WriteLimit& limit = {}) noexcept;
 
-    /// For `http::Server`, whose handlers read nothing while the client may go: `Pollable`'s.
+    /// For `http::Server`: calls `hook` once when the peer ends its side or resets the connection
+    /// while nobody waits to read. `Pollable::watch_hang_up` has the rules.
     void watch_hang_up(detail::HangUpHook& hook, EventLoop& loop) noexcept;
     void forget_hang_up(const detail::HangUpHook& hook) noexcept;
-    /// For WebSockets without a coroutine: `Pollable`'s. Errors: also `bad_file_descriptor`.
+    /// For WebSockets without a coroutine: calls `hook` once when a read would not wait. Errors:
+    /// those of `Pollable::watch_input`, and `bad_file_descriptor` on a closed stream.
     [[nodiscard]] Result<> watch_input(detail::InputHook& hook, EventLoop& loop);
     void forget_input(const detail::InputHook& hook) noexcept;
 
@@ -82,8 +84,8 @@ public:
     /// Errors: those of shutdown(2), such as `not_connected`.
     [[nodiscard]] Result<> shutdown() noexcept;
 
-    /// Releases ownership of the descriptor, which stays non-blocking. Waiting operations get
-    /// `operation_canceled`.
+    /// Releases ownership and returns the descriptor, which stays non-blocking. -1 if the stream is
+    /// closed. Operations that wait return `operation_canceled`.
     [[nodiscard]] int release() noexcept;
 
 protected:

@@ -11,7 +11,11 @@
 
 namespace penstock::net {
 
-/// A listening TCP socket. One task at a time accepts, on the loop where it first waited.
+/// A listening TCP socket. One task at a time may accept. A second one gets
+/// `device_or_resource_busy`.
+///
+/// Thread safety: the listener belongs to the loop on which it first waited, and to that loop's
+/// thread.
 class TcpListener : public detail::DescriptorOwner {
 public:
     struct Options {
@@ -48,11 +52,13 @@ public:
     /// error.
     [[nodiscard]] static Result<TcpListener> adopt(OwnedDescriptor socket);
 
-    /// Waits for a connection. Connections that end before they are accepted are skipped. A
-    /// cancelled accept has not taken one.
+    /// Waits for a connection. Skips connections that ended before they were accepted.
     ///
-    /// `too_many_files_open` and its like leave the connection in the queue. A retry at once fails
-    /// again, so sleep first.
+    /// Errors: those of accept(2). After `too_many_files_open`, `too_many_files_open_in_system`,
+    /// `no_buffer_space` or `not_enough_memory` the connection stays in the queue, and a retry at
+    /// once fails again: sleep first.
+    ///
+    /// Cancellation: a cancelled accept takes no connection.
     [[nodiscard]] Accept accept() noexcept { return Accept(pollable_.get()); }
 
     [[nodiscard]] Result<Endpoint> local_endpoint() const;

@@ -20,12 +20,14 @@ namespace penstock::net {
 /// A UDP socket. A datagram has up to 65,507 bytes. It arrives complete or not at all, in any
 /// order, and possibly twice.
 ///
-/// One task may receive while another one sends.
+/// One task may receive while another one sends. A second receiver or sender gets
+/// `device_or_resource_busy`.
 ///
-/// Cancellation: a cancelled receive has taken nothing, a cancelled single send has sent nothing. A
-/// cancelled batch send may have sent the first datagrams.
+/// Cancellation: a cancelled receive takes no datagram, and a cancelled single send sends nothing.
+/// A cancelled batch send may have sent the first datagrams.
 ///
-/// Thread safety: the socket belongs to the thread of the loop on which it first waited.
+/// Thread safety: the socket belongs to the loop on which it first waited, and to that loop's
+/// thread.
 class UdpSocket : public detail::DescriptorOwner {
 public:
     struct Options {
@@ -47,19 +49,21 @@ public:
     /// A closed socket.
     UdpSocket() = default;
 
-    /// Creates a bound socket. With port 0 the kernel chooses one. Errors: `address_in_use`,
-    /// `address_not_available`, `permission_denied`.
+    /// Creates a bound socket. With port 0 the kernel chooses one, which `local_endpoint` returns.
+    /// Errors: those of socket(2) and bind(2), such as `address_in_use`, `address_not_available`
+    /// and `permission_denied`.
     [[nodiscard]] static Result<UdpSocket> bind(const Endpoint& endpoint, const Options& options);
     [[nodiscard]] static Result<UdpSocket> bind(const Endpoint& endpoint) {
         return bind(endpoint, Options());
     }
 
-    /// From now on receives only from `peer` and sends to it by default. If the peer does not
-    /// listen, the next operation returns `connection_refused`. Nothing is sent for this call.
+    /// From now on receives only from `peer`, and `send` goes there. This call sends nothing. If
+    /// nobody listens at `peer`, an operation after a send returns `connection_refused`. Errors:
+    /// those of connect(2).
     [[nodiscard]] Result<> connect(const Endpoint& peer) noexcept;
 
     /// Waits for a datagram and returns its size and sender. Bytes that do not fit into `into` are
-    /// lost, and `truncated` is set. An empty datagram counts.
+    /// lost, and `truncated` is set. An empty datagram has size 0.
     [[nodiscard]] Receive receive(MutableBytes into) noexcept { return {pollable_.get(), into}; }
 
     /// Waits for a datagram and receives all that have arrived, up to `batch.capacity()`, in one
@@ -88,9 +92,10 @@ public:
     /// Whether datagrams may go to the broadcast address (SO_BROADCAST). Off by default.
     Result<> broadcast(bool on) noexcept;
 
-    /// Joins or leaves a multicast group on one interface, or on the one that the routes select
-    /// (ip(7), ipv6(7)). `group` has the socket's family. Its port is ignored. `interface` is a
-    /// name, such as `eth0`.
+    /// Joins or leaves a multicast group on one interface (ip(7), ipv6(7)). `interface` is a name,
+    /// such as `eth0`. If it is empty, the routing table selects the interface. `group` has the
+    /// socket's family; its port is ignored. Errors: `no_such_device` for an unknown name, and
+    /// those of setsockopt(2).
     Result<> join_multicast(const Endpoint& group, std::string_view interface = {}) noexcept;
     Result<> leave_multicast(const Endpoint& group, std::string_view interface = {}) noexcept;
 

@@ -14,7 +14,11 @@
 
 namespace penstock::net {
 
-/// A listening Unix socket. One task at a time accepts, on the loop where it first waited.
+/// A listening Unix socket. One task at a time may accept. A second one gets
+/// `device_or_resource_busy`.
+///
+/// Thread safety: the listener belongs to the loop on which it first waited, and to that loop's
+/// thread.
 class UnixListener : public detail::DescriptorOwner {
 public:
     struct Options {
@@ -42,7 +46,8 @@ public:
     ~UnixListener() { close(); }
 
     /// Binds and listens. Errors: `address_in_use` if somebody listens there or another file
-    /// exists, `permission_denied`, `no_such_file_or_directory` for the folder.
+    /// exists, `permission_denied`, `no_such_file_or_directory` if the folder does not exist, and
+    /// the others of bind(2).
     [[nodiscard]] static Result<UnixListener> listen(const UnixEndpoint& endpoint,
                                                      const Options& options);
     [[nodiscard]] static Result<UnixListener> listen(const UnixEndpoint& endpoint) {

@@ -36,9 +36,10 @@ public:
     explicit UnixStream(std::unique_ptr<detail::Pollable> socket) noexcept
         : StreamSocket(std::move(socket)) {}
 
-    /// Errors: `no_such_file_or_directory`, `connection_refused` (nobody listens any more),
-    /// `permission_denied`, and `resource_unavailable_try_again` if the listener's backlog is full.
-    /// A Unix socket does not wait for the backlog.
+    /// Connects to a listener. Errors: `no_such_file_or_directory`, `connection_refused` (nobody
+    /// listens any more), `permission_denied`, and `resource_unavailable_try_again` if the
+    /// listener's backlog is full: a non-blocking Unix socket does not wait for a free place in it
+    /// (unix(7)).
     [[nodiscard]] static Connect connect(const UnixEndpoint& endpoint);
 
     /// Two connected streams (socketpair(2)).
@@ -59,10 +60,10 @@ public:
         return {pollable_.get(), from, descriptors};
     }
 
-    /// Reads like `read`, and appends the received descriptors to `descriptors`, close-on-exec. One
-    /// call never reads across two sends that carry descriptors. If the process has no room for all
-    /// descriptors, the rest are lost, and an empty descriptor is appended in their place. The
-    /// bytes are not lost. A cancelled receive has taken nothing.
+    /// Reads as `read` does, and appends the received descriptors to `descriptors`, close-on-exec.
+    /// One call never reads across two sends that carry descriptors. If the process cannot open all
+    /// of them (RLIMIT_NOFILE), the rest are lost, and one empty descriptor is appended in their
+    /// place. No bytes are lost. A cancelled receive takes nothing.
     [[nodiscard]] ReceiveMessage receive(MutableBytes into,
                                          std::vector<OwnedDescriptor>& descriptors) noexcept {
         return {pollable_.get(), into, descriptors};

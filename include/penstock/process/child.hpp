@@ -20,11 +20,12 @@ namespace penstock::process {
 /// reach an unrelated process that reuses the number, and no SIGCHLD handler is needed.
 ///
 /// Destroying the object leaves a running process running, unless `Command::kill_on_close` was set.
-/// A process that has ended without being waited for is reaped then. One that ends later, including
-/// one that the destructor has killed, stays a zombie until the program next starts a process or
-/// destroys such an object.
+/// The destructor reaps a process that has already ended. One that ends later, even one that the
+/// destructor has killed, stays a zombie until the program next starts a process or destroys a
+/// `Child`.
 ///
-/// Thread safety: belongs to the thread of the loop on which it is first waited for.
+/// Thread safety: belongs to the loop on which a task first waits for it, and to that loop's
+/// thread.
 class Child {
 public:
     using Wait = detail::WaitOperation;
@@ -39,20 +40,24 @@ public:
 
     [[nodiscard]] pid_t pid() const noexcept { return state_ ? state_->pid : 0; }
 
-    /// Waits for the end of the process and returns its exit status. May be called again. It does
-    /// not read the output: a child that has filled a pipe without a reader never ends. A cancelled
-    /// wait leaves the process running and keeps its status for the next wait. Errors:
-    /// `no_child_process` if somebody else has reaped it.
+    /// Waits for the end of the process and returns its exit status. May be called again. This does
+    /// not read the output: a child that has filled a pipe without a reader never ends.
+    ///
+    /// Errors: `no_child_process` if other code has reaped the process.
+    ///
+    /// Cancellation: a cancelled wait leaves the process running. Its status is kept for the next
+    /// wait.
     [[nodiscard]] Wait wait() noexcept { return Wait(state_.get()); }
 
     /// The exit status, without waiting. Empty while the process runs.
     [[nodiscard]] Result<std::optional<ExitStatus>> try_wait() noexcept;
 
     /// Sends a signal (pidfd_send_signal(2)): SIGTERM requests termination, SIGKILL forces it.
-    /// Errors: `no_such_process` if the process has ended and was waited for.
+    /// Errors: `no_such_process` if the process has ended and was waited for, and the others of
+    /// pidfd_send_signal(2).
     Result<> signal(int number) noexcept;
 
-    /// Sends SIGKILL.
+    /// Sends SIGKILL. Does not wait for the end: call `wait`.
     Result<> kill() noexcept;
 
 private:

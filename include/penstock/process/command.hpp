@@ -67,11 +67,13 @@ public:
     /// at the time of `spawn`.
     Command& environment(std::string name, std::string value);
     Command& remove_environment(std::string name);
-    /// Starts with an empty environment instead. Also drops earlier changes.
+    /// Makes the child's environment start empty instead. Drops earlier changes too.
     Command& clear_environment() noexcept;
 
+    /// The working directory of the child. By default the parent's.
     Command& directory(std::string path);
 
+    /// The child's standard streams. By default the parent's.
     Command& input(Stdio stream) noexcept;
     Command& output(Stdio stream) noexcept;
     Command& error(Stdio stream) noexcept;
@@ -100,13 +102,13 @@ public:
     ///
     ///     const Output sorted = co_await unwrap(Command("sort").output("b\na\n"));
     ///
-    /// The task has a copy of this object, which may end or change after the call.
+    /// The task has a copy of this object, which may be changed or destroyed after the call.
     ///
     /// Overrides `input`, `output`, `error` and `terminal`. A process that does not read all of its
-    /// input is not an error. An exit code other than 0 is not an error either: look at `status`.
+    /// input is not an error. An exit code other than 0 is not an error either: test `status`.
     ///
-    /// Errors: those of `spawn`, of the pipes, and `message_size` beyond `limit`. After an error or
-    /// a cancellation the process has been killed and reaped.
+    /// Errors: those of `spawn` and of the pipes, and `message_size` for an output of more than
+    /// `limit` bytes. After an error or a cancellation the process has been killed and reaped.
     [[nodiscard]] Task<Result<Output>> output(std::string input,
                                               std::size_t limit = default_read_all_limit) const {
         return collect(*this, std::move(input), limit);

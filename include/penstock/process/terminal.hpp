@@ -12,7 +12,7 @@
 
 namespace penstock::process {
 
-/// The size in characters.
+/// The size of a terminal, in characters.
 struct TerminalSize {
     std::uint16_t rows = 24;
     std::uint16_t columns = 80;

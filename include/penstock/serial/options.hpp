@@ -10,19 +10,20 @@ enum class Parity : unsigned char { none, odd, even, mark, space };
 
 enum class StopBits : unsigned char { one, two };
 
-/// How an RS-485 transceiver switches between sending and receiving: by the driver (struct
-/// serial_rs485 of the kernel) with bit accuracy, or in software by the port.
+/// How an RS-485 transceiver is switched between sending and receiving: by the driver, to the bit
+/// (struct serial_rs485 of the kernel), or in software by the port.
 struct Rs485 {
-    bool enabled = true; ///< false turns off the driver's mode
-    bool rts_on_send = true;
-    bool rts_after_send = false;
-    /// only for the driver's mode; in software the wiring decides
+    bool enabled = true;         ///< false turns off the driver's mode
+    bool rts_on_send = true;     ///< the state of RTS while sending
+    bool rts_after_send = false; ///< the state of RTS otherwise
+    /// Receives what this side sends. In the driver's mode only: in software the wiring decides.
     bool receive_during_send = false;
     std::chrono::milliseconds delay_before_send{0};
     std::chrono::milliseconds delay_after_send{0};
     /// The port sets RTS before each write, waits until the last bit is on the wire, and releases
     /// the bus. For drivers without RS-485 support, on buses that tolerate a millisecond or more of
-    /// silence before and after a message. The driver's own mode is not changed, or restored.
+    /// silence before and after a message. The port leaves the driver's own mode as it was before
+    /// the port was opened.
     bool software = false;
 
     [[nodiscard]] friend bool operator==(const Rs485&, const Rs485&) = default;

@@ -53,7 +53,7 @@ struct DeletePreviousSettings {
 /// Cancellation: a cancelled read has consumed nothing. The port may be moved or closed while tasks
 /// use it. Closing completes their operations with `operation_canceled`.
 ///
-/// Thread safety: belongs to the thread of the loop on which it first waited.
+/// Thread safety: belongs to the loop on which it first waited, and to that loop's thread.
 class Port : public penstock::detail::Readable<detail::PortCalls> {
 public:
     using Write = detail::PortWrite<penstock::detail::WriteOperation<detail::PortCalls>>;
@@ -78,8 +78,9 @@ public:
     Port& operator=(const Port&) = delete;
     ~Port() { close(); }
 
-    /// Opens a port by its path or a link such as /dev/serial/by-id/... . Does not wait for a
-    /// carrier. After an error the port is unchanged.
+    /// Opens a port by its path or by a link such as /dev/serial/by-id/... . Does not wait for a
+    /// carrier, and blocks for the driver's open(2) only. After an error the settings of the device
+    /// are as before.
     ///
     /// Errors: `no_such_file_or_directory`, `permission_denied` (join the group dialout),
     /// `device_or_resource_busy` if another program has it, `inappropriate_io_control_operation` if
@@ -134,16 +135,18 @@ public:
         return {{pollable_.get(), parts}, std::move(line), size};
     }
 
-    /// Waits until the driver's output queue is empty. It is polled at the pace of the line. A UART
-    /// may still hold a few bytes. Cancellable.
+    /// Waits until the driver's output queue is empty (TIOCOUTQ, polled at the pace of the line). A
+    /// UART may still hold a few bytes. A cancelled drain returns `operation_canceled`; the bytes
+    /// are sent all the same.
     [[nodiscard]] Task<Result<>> drain() { return detail::drain(line_); }
 
-    /// Waits until the last bit is on the wire. Exact if the driver reports it (most UARTs).
-    /// Otherwise waits for the time that the UART's FIFO takes. Cancellable.
+    /// Waits until the last bit is on the wire. Exact if the driver reports that (most UARTs).
+    /// Otherwise waits for the time that a full FIFO of a UART takes. Cancellation: as `drain`.
     [[nodiscard]] Task<Result<>> drain_exact() { return detail::drain_exact(line_); }
 
-    /// Holds the line in the break state. One task at a time. Cancellation and closing end the
-    /// break. With RS-485 in software it takes the bus, as a write does.
+    /// Holds the line in the break state for a duration. One task at a time may do so. Cancelling
+    /// the task or closing the port ends the break. With RS-485 in software, a break takes the bus,
+    /// as a write does.
     [[nodiscard]] Task<Result<>> send_break(std::chrono::milliseconds duration) {
         return detail::send_break(line_, duration);
     }
@@ -152,12 +155,14 @@ public:
     /// `inappropriate_io_control_operation` or `invalid_argument`.
     [[nodiscard]] Result<ModemLines> modem_lines() const noexcept;
     [[nodiscard]] Result<ControlLines> control_lines() const noexcept;
+    /// Set DTR and RTS. Errors: as `modem_lines`.
     Result<> data_terminal_ready(bool on) noexcept;
     Result<> request_to_send(bool on) noexcept;
 
     /// Waits until one of the selected lines changes, and returns those that changed. Polls every
-    /// 10 ms. If the driver counts changes, as most do, shorter pulses are reported too.
-    /// Cancellable. Errors: `invalid_argument` if no line is selected.
+    /// 10 ms. If the driver counts changes (TIOCGICOUNT), as most do, shorter pulses are reported
+    /// too. Errors: `invalid_argument` if no line is selected, `operation_canceled`, and those of
+    /// `modem_lines`.
     [[nodiscard]] Task<Result<ModemLines>> modem_change(ModemLines lines) {
         return detail::modem_change(line_, lines);
     }
@@ -165,11 +170,12 @@ public:
     /// The driver's error counters. Errors: `operation_not_supported` if the driver does not count.
     [[nodiscard]] Result<ErrorCounters> error_counters() const noexcept;
 
-    /// The number of received bytes that were not read, and of written bytes that were not sent.
+    /// The number of received bytes that were not read (FIONREAD), and of written bytes that were
+    /// not sent (TIOCOUTQ).
     [[nodiscard]] Result<std::size_t> input_waiting() const noexcept;
     [[nodiscard]] Result<std::size_t> output_waiting() const noexcept;
 
-    /// Discards those bytes.
+    /// Discards those bytes (tcflush(3)).
     Result<> reset_input() noexcept;
     Result<> reset_output() noexcept;
 
