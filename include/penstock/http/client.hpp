@@ -28,21 +28,20 @@ class CurlMulti;
 /// with HTTP/2 concurrent requests to a host share one. A status such as 404 is a response and not
 /// an error.
 ///
-/// Errors: a request returns a code of `ClientError`, whose message names the URL and a remedy.
-/// The error of the request's body is returned as it is.
+/// Errors: a request returns a code of `ClientError`, whose message names the URL and a remedy. An
+/// error of the request's body is returned as it is.
 ///
-/// Cancellation: a cancelled request is ended. Its connection is closed, unless other requests
-/// share it.
+/// Cancellation: ends the request, and closes its connection unless other requests share it.
 ///
 /// Lifetime: the destructor ends all requests. Their waits return `operation_canceled`, and so does
 /// a request that starts later. Tasks of requests may outlive the client.
 ///
-/// Thread safety: only on the thread of one loop while requests run. Without a request, a client is
-/// bound to no loop and may go to another one. Use one client for each loop. A forked child must
-/// not use its parent's clients.
+/// Thread safety: while requests run, only on the thread of their loop. A client without a request
+/// is not bound to a loop and may be used on another one. Use one client for each loop. A forked
+/// child must not use its parent's clients.
 ///
-/// A library of its own: link `penstock::http_client`, which needs libcurl 7.87 or newer and
-/// zlib.
+/// The client is a separate library: link `penstock::http_client`, which needs libcurl 7.87 or
+/// newer and zlib.
 class Client {
 public:
     /// Throws `std::invalid_argument` if an option has no meaning, and `std::bad_alloc`.
@@ -57,10 +56,10 @@ public:
     /// Sends a request and returns when the head of the response has arrived. The body is read from
     /// the response.
     ///
-    /// Redirects with status 301, 302, 303, 307 and 308 are followed (RFC 9110, section 15.4). With
-    /// 303 the next request is a GET without a body, with 301 and 302 too if this one is a POST. To
-    /// another scheme, host or port, `credentials` and the fields Authorization, Cookie and
-    /// Proxy-Authorization are not sent.
+    /// Follows redirects with status 301, 302, 303, 307 and 308 (RFC 9110, section 15.4). After a
+    /// 303, and after a 301 or 302 to a POST, the next request is a GET without a body. A redirect
+    /// to another scheme, host or port does not get `credentials` and the fields Authorization,
+    /// Cookie and Proxy-Authorization.
     ///
     /// Throws `std::logic_error` if requests run on another loop.
     [[nodiscard]] Task<Result<ClientResponse>> send(ClientRequest request);

@@ -147,15 +147,15 @@ private:
 
 /// The body of a request: nothing, bytes in memory, or what a stream or generator yields.
 ///
-/// A body with a known length is announced by Content-Length. Any other is sent in chunks with
-/// HTTP/1.1, and HTTP/2 needs neither. The client reads the next part of a body when it has sent
-/// the last one.
+/// A body with a known length is announced by Content-Length. Without one, HTTP/1.1 sends the body
+/// in chunks (RFC 9112, section 7.1). HTTP/2 needs neither. The client reads the next part of a
+/// body when it has sent the last one.
 ///
-/// A request with a body that was moved from is refused with `ClientError::invalid_request`.
+/// A request with a moved-from body fails with `ClientError::invalid_request`.
 ///
-/// A body is sent again after a redirect with status 307 or 308, and after a kept connection has
-/// turned out to be closed. Bytes in memory, files and `repeatable` bodies can be; with any other
-/// the request fails with `ClientError::body_not_repeatable`.
+/// The client sends a body again after a redirect with status 307 or 308, and if a kept connection
+/// turns out to be closed. That works for bytes in memory, files and `repeatable` bodies. With any
+/// other body the request then fails with `ClientError::body_not_repeatable`.
 class RequestBody {
 public:
     /// No body.
@@ -180,11 +180,11 @@ public:
     RequestBody(const std::vector<std::byte>& bytes)
         : RequestBody(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())) {}
 
-    /// The bytes of a stream or another reader, to its end. Keeps the reader.
+    /// The bytes of a stream or another reader, to its end. The body owns the reader.
     ///
-    /// While the response is awaited, the client also waits for the reader, and cancels that read
-    /// when the response has something to tell. It then reads again: as always with readers, a
-    /// cancelled read has consumed nothing.
+    /// The client waits for the reader and the response at the same time. It cancels the read when
+    /// a part of the response has arrived, and reads again afterwards: a cancelled read of a
+    /// `Reader` consumes nothing.
     template <Reader From>
         requires(!std::is_reference_v<From>)
     [[nodiscard]] static RequestBody stream(From from,
@@ -192,16 +192,17 @@ public:
         return RequestBody(std::make_unique<detail::ReaderSource<From>>(std::move(from)), length);
     }
 
-    /// The same with a reader that outlives the request and its response.
+    /// The same with a reader that the caller owns, and that outlives the request and its response.
     template <Reader From>
     [[nodiscard]] static RequestBody stream_of(From& from,
                                                std::optional<std::uint64_t> length = std::nullopt) {
         return RequestBody(std::make_unique<detail::ReaderReference<From>>(from), length);
     }
 
-    /// The items of a generator, which are bytes or `Result`s of bytes. The error of an item is the
-    /// request's. A step of the generator is not cancelled by the response, so the response waits
-    /// for it. For a dialogue, in which a part of the body depends on the response, use a stream.
+    /// The items of a generator, which are bytes or `Result`s of bytes. An item that is an error
+    /// ends the request with that error. The client does not cancel a step of the generator, so the
+    /// response waits for the step. For a dialogue, in which a part of the body depends on the
+    /// response, use a stream.
     template <detail::BodyItemOf Item>
     [[nodiscard]] static RequestBody generated(AsyncGenerator<Item> items,
                                                std::optional<std::uint64_t> length = std::nullopt) {
@@ -217,7 +218,7 @@ public:
                            length);
     }
 
-    /// The content of a file, as long as the file is when this is called. Errors: those of
+    /// The content of a file, with the length that the file has now. Errors: those of
     /// `fs::File::open`, and of fstat(2).
     [[nodiscard]] static Task<Result<RequestBody>> file(std::string path);
 
@@ -227,7 +228,7 @@ public:
     /// Whether there is no body at all. An empty text is a body of no bytes.
     [[nodiscard]] bool none() const noexcept { return bytes_ == nullptr && source_ == nullptr; }
 
-    /// Whether there was a body, which another object has now.
+    /// Whether this object had a body and was moved from.
     [[nodiscard]] bool moved_from() const noexcept { return moved_from_; }
 
     /// For the client: the bytes in memory, or null.

@@ -17,7 +17,7 @@ namespace penstock::http {
 /// Some conditions also compare equal to a `std::errc`, which is given below.
 enum class ClientError : std::uint8_t {
     invalid_url = 1,      ///< the URL cannot be parsed, or has no host; `invalid_argument`
-    unsupported_scheme,   ///< the URL is none of http or https; `protocol_not_supported`
+    unsupported_scheme,   ///< neither http nor https; `protocol_not_supported`
     invalid_request,      ///< a field or method that a request must not set; `invalid_argument`
     unusable_certificate, ///< a file of `ClientTls` is missing, or is not PEM; `invalid_argument`
     name_not_resolved,    ///< no address for the server's or proxy's name; `host_unreachable`
@@ -25,14 +25,14 @@ enum class ClientError : std::uint8_t {
     connection_failed,    ///< the server cannot be reached; `host_unreachable`
     connection_lost,      ///< the connection ended before the response; `connection_reset`
     truncated,            ///< the connection ended within the response; `connection_reset`
-    timed_out,            ///< one of `ClientTimeouts`; `timed_out`
-    tls_failed,           ///< the handshake of TLS has failed
+    timed_out,            ///< one of `ClientTimeouts` has expired; `timed_out`
+    tls_failed,           ///< the TLS handshake has failed
     certificate_refused,  ///< the server's certificate is not trusted, or names another host
     proxy_failed,         ///< the proxy refused to connect to the server
     too_many_redirects,   ///< more than the limit
-    body_not_repeatable,  ///< the request's body has to be sent again and cannot be
-    wrong_length,         ///< the request's body is longer or shorter than was announced
-    body_too_large,       ///< the response's body is beyond the limit; `message_size`
+    body_not_repeatable,  ///< the request's body would have to be sent again, and cannot be
+    wrong_length,         ///< the request's body is longer or shorter than announced
+    body_too_large,       ///< the response's body is larger than the limit; `message_size`
     invalid_response,     ///< the server violates HTTP; `protocol_error`
     undecodable_body,     ///< the response's compression is damaged; `illegal_byte_sequence`
     not_enough_memory,    ///< `not_enough_memory`

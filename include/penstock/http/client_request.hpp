@@ -23,11 +23,12 @@ struct ClientRequest {
     std::string url{};
     /// The text of a method other than the named ones must outlive the request.
     Method method = Method::get;
-    /// Content-Length, Transfer-Encoding, Connection and the like are the client's own.
+    /// The client sets Content-Length, Transfer-Encoding, Connection and the like itself: a request
+    /// with one of them fails with `ClientError::invalid_request`.
     Headers headers{};
     RequestBody body{};
     Credentials credentials{};
-    /// Instead of the client's options.
+    /// These replace `ClientOptions::timeouts` and `ClientOptions::redirects` for this request.
     std::optional<ClientTimeouts> timeouts{};
     std::optional<std::size_t> redirects{};
 };

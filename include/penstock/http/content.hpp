@@ -22,43 +22,44 @@
 
 namespace penstock::http {
 
-/// What a handler says about a body of which clients may ask for a part, or whether it has changed.
+/// The metadata of a body that clients may request in parts (Range) or on a condition
+/// (If-None-Match and the like).
 struct Content {
-    std::uint64_t size = 0;
+    std::uint64_t size = 0; ///< bytes
     std::string content_type = "application/octet-stream";
-    /// Changes with each change of the body; with its quotation marks: "\"7\"". One that begins
-    /// with W/ is weak: it allows no parts under a condition. Empty: none.
+    /// The ETag, with its quotation marks: "\"7\"". It must change whenever the body does. A weak
+    /// one, which begins with W/, never matches If-Range (RFC 9110, section 13.1.5). Empty: none.
     std::string entity_tag{};
-    /// When the body was changed. Nothing: not known.
+    /// When the body was last changed. Without a value: not known.
     std::optional<std::chrono::sys_seconds> modified{};
     std::string cache_control{}; ///< the field's value. Empty: none
 };
 
-/// A part of a body.
+/// A part of a body, in bytes.
 struct ContentRange {
     std::uint64_t begin = 0;
     std::uint64_t size = 0;
 };
 
-/// A body that can be read from anywhere, such as `fs::File`: `co_await body.read_at(offset, into)`
-/// returns how many bytes it has read; fewer than asked for only at its end.
+/// A body that can be read at any offset, such as `fs::File`: `co_await body.read_at(offset, into)`
+/// returns the number of bytes read, 0 only at the end of the body.
 template <typename T>
 concept SeekableBody = requires(T& body, std::uint64_t offset, MutableBytes into) {
     requires std::same_as<Awaited<decltype(body.read_at(offset, into))>, Result<std::size_t>>;
 };
 
-/// Sets status and fields of the response to a request for this content: ETag, Last-Modified,
-/// Cache-Control, Accept-Ranges, Content-Type, and Content-Range with status 206 if a part of it is
-/// asked for (RFC 9110, sections 13.2 and 14). Returns what is to be sent as the body. Nothing if
-/// the response is complete: 304, 412 or 416. Several ranges in one request are answered with the
-/// whole content, as RFC 9110, 14.2, allows.
+/// Sets the status and the fields of a response to a request for this content: ETag,
+/// Last-Modified, Cache-Control, Accept-Ranges, Content-Type, and Content-Range with status 206 if
+/// the client asks for a part (RFC 9110, sections 13.2 and 14). Returns the part to send as the
+/// body, or nothing if the response is already complete: 304, 412 or 416. A request for several
+/// ranges gets the whole content, as RFC 9110, section 14.2, allows.
 ///
-/// `send_content` and `StaticFiles` are made of this. Throws as `Headers::set`.
+/// `send_content` and `StaticFiles` are built on this. Throws as `Headers::set`.
 [[nodiscard]] std::optional<ContentRange> begin_content(const Request& request, Response& response,
                                                         const Content& content);
 
-/// Answers with a text or bytes in memory. Errors: those of `Response::write_all`. The bytes must
-/// live until then.
+/// Sends bytes in memory as the content, or the part that the request asks for. The bytes must live
+/// until the task has ended. Errors and cancellation: as `Response::write_all`.
 [[nodiscard]] Task<Result<>> send_content(Request& request, Response& response, Content content,
                                           Bytes body);
 
@@ -66,8 +67,8 @@ concept SeekableBody = requires(T& body, std::uint64_t offset, MutableBytes into
 [[nodiscard]] Task<Result<>> send_content(Request& request, Response& response, Content content,
                                           fs::File& body);
 
-/// The same with any body that can be read from anywhere, in parts of 64 KiB. Errors: those of
-/// reading too, and `Error::wrong_length` if the body ends early.
+/// The same with any body that can be read at any offset, in parts of up to 64 KiB. Further errors:
+/// those of reading, and `Error::wrong_length` if the body ends early.
 template <SeekableBody Body>
 [[nodiscard]] Task<Result<>> send_content(Request& request, Response& response, Content content,
                                           Body& body) {

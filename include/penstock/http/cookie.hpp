@@ -19,13 +19,13 @@ struct Cookie {
     std::string_view value;
 };
 
-/// The cookies of a request in their order (RFC 6265, 4.2.1), of all its Cookie fields. None is
-/// refused: a text without '=' is the value of a cookie without a name. The same name may come more
-/// than once, the one with the longest path first; a subdomain can have set either, unless the name
-/// begins with "__Host-". Throws `std::bad_alloc`.
+/// The cookies of all Cookie fields of a request, in their order (RFC 6265, section 4.2.1). None is
+/// refused: a text without '=' is the value of a cookie without a name. A name may occur more than
+/// once: browsers send the cookie with the longest path first. Another host of the same site can
+/// have set any of them, unless the name begins with "__Host-". Throws `std::bad_alloc`.
 [[nodiscard]] std::vector<Cookie> cookies(const Fields& fields);
 
-/// The value of the first cookie with this name, in the same case. Does not allocate.
+/// The value of the first cookie with this name. Names are case-sensitive. Does not allocate.
 [[nodiscard]] std::optional<std::string_view> find_cookie(const Fields& fields,
                                                           std::string_view name) noexcept;
 
@@ -52,9 +52,9 @@ struct SetCookie {
     std::string value;    ///< visible ASCII without quotation mark, comma, semicolon and backslash
     std::string path{};   ///< begins with '/'. Empty: the folder of the request's path
     std::string domain{}; ///< with its subdomains. Empty: only the host itself
-    /// Until when the client keeps it. Without this and `max_age`: until its session ends.
+    /// Until when the client keeps the cookie. Without this and `max_age`: until its session ends.
     std::optional<std::chrono::sys_seconds> expires{};
-    /// How long it keeps it, instead of `expires`. 0 or less removes the cookie.
+    /// How long the client keeps the cookie. Has priority over `expires`. 0 or less removes it.
     std::optional<std::chrono::seconds> max_age{};
     bool secure = false;    ///< only over TLS
     bool http_only = false; ///< hidden from scripts
@@ -68,7 +68,8 @@ struct SetCookie {
     /// and no domain, in any case of letters (RFC 6265bis, 4.1.3). Throws `std::bad_alloc`.
     [[nodiscard]] std::string to_string() const;
 
-    /// What removes this cookie from the client: the same name, path and domain, and no time.
+    /// A cookie that removes this one from the client: with the same name, path and domain, and
+    /// already expired.
     [[nodiscard]] SetCookie removal() const;
 };
 

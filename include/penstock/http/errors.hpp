@@ -8,9 +8,9 @@ namespace penstock::http {
 
 /// Errors of an HTTP exchange that neither the kernel nor the parser has a number for.
 enum class Error {
-    body_too_large = 1, ///< a body is beyond the limit
+    body_too_large = 1, ///< a body is larger than the limit
     truncated,          ///< the connection ended inside a message
-    response_sent,      ///< the response is complete, or is not to have a body
+    response_sent,      ///< the response is complete, or must not have a body
     wrong_length,       ///< a body is longer or shorter than its announced length
     not_an_upgrade,     ///< the connection can only be taken over by an upgrade's handler
 };

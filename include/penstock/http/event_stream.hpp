@@ -17,23 +17,24 @@ namespace penstock::http {
 
 /// An event for an EventSource (WHATWG HTML, 9.2). Texts are UTF-8.
 struct ServerEvent {
-    /// Of any number of lines, which may end with LF, CR or CRLF; the client sees LF. Without data
-    /// the client only remembers `id` and `retry`.
+    /// Any number of lines, which may end with LF, CR or CRLF. The client sees LF. Without data the
+    /// client only remembers `id` and `retry`.
     std::optional<std::string_view> data{};
-    std::string_view event{}; ///< the type; "message" for the client if empty
-    /// What the client sends as Last-Event-ID when it connects again. An empty one makes it forget.
+    std::string_view event{}; ///< the type. Empty: the client takes "message"
+    /// What the client sends as Last-Event-ID when it connects again. An empty text makes the
+    /// client forget the last one.
     std::optional<std::string_view> id{};
     /// How long the client waits before it connects again.
     std::optional<std::chrono::milliseconds> retry{};
 
-    /// As it is sent. Throws `std::invalid_argument` for a type or id with a line end or NUL, and a
-    /// `retry` below 0; `std::bad_alloc`.
+    /// The event as it is sent. Throws `std::invalid_argument` for a type or id with a line end or
+    /// NUL, and for a `retry` below 0; `std::bad_alloc`.
     [[nodiscard]] std::string to_string() const;
 };
 
 struct EventStreamOptions {
-    /// A comment is sent when nothing else was for this long. It keeps proxies from closing the
-    /// connection, and shows that the client has gone. 0: none.
+    /// After this time without an event, a comment is sent. It keeps proxies from closing the
+    /// connection, and fails if the client has gone. 0: no comments.
     std::chrono::milliseconds keep_alive = std::chrono::seconds(15);
 };
 
@@ -51,10 +52,11 @@ public:
         return request_.header("Last-Event-ID");
     }
 
-    /// Sends an event. Waits while the client is slow, so that a program knows when to leave events
-    /// out. Errors and cancellation: as `Response::write_all`. Throws as `ServerEvent::to_string`.
+    /// Sends an event, whose texts are copied at once. Waits while the client reads slowly, so that
+    /// a program can leave events out. Errors and cancellation: as `Response::write_all`. Throws as
+    /// `ServerEvent::to_string`.
     [[nodiscard]] Task<Result<>> send(ServerEvent event);
-    /// An event without type and id.
+    /// Sends an event without type and id.
     [[nodiscard]] Task<Result<>> send(std::string_view data) {
         return send(ServerEvent{.data = data});
     }
@@ -100,10 +102,10 @@ private:
 ///         }
 ///     }));
 ///
-/// `source` is cancelled when the client has gone, which a comment or an event shows that cannot be
-/// sent. It may end by itself: the client connects again then, unless it gets status 204 at that.
-/// Responses are not stored by caches, and not buffered by nginx. HEAD is answered without calling
-/// `source`.
+/// `source` is cancelled when the client has gone: as `RouteOptions::when_client_goes` says, or if
+/// a keep-alive comment cannot be sent. When `source` ends by itself, the client connects again. To
+/// stop the client, answer its next request with status 204. The response tells caches not to store
+/// it and nginx not to buffer it. HEAD is answered without calling `source`.
 [[nodiscard]] inline EventSourceHandler event_stream(EventSourceHandler::Source source,
                                                      EventStreamOptions options = {}) {
     return {std::move(source), options};

@@ -21,7 +21,7 @@ namespace penstock::http {
 
 /// Why a form is refused.
 using FormError = codec::http::FormError;
-/// What is accepted of a form. The limit of the route's body holds too.
+/// The limits of a form. `RouteOptions::body_limit` holds too.
 using FormLimits = codec::http::FormLimits;
 
 /// The category of forms that are refused, a `RefusalCategory`: the server answers a handler that
@@ -40,9 +40,9 @@ using FormLimits = codec::http::FormLimits;
 ///         }
 ///     }
 ///
-/// A file name is what the client says: never open it as it is. `Part::base_name` has no folders.
+/// The client chooses the file name, so never open a file by it. `Part::base_name` has no folders.
 ///
-/// Thread safety: only on the thread of the request's connection. One task at a time reads.
+/// Thread safety: only on the thread of the request's connection. One task at a time may read.
 class MultipartForm {
 public:
     /// A part: a `Reader`, so that `copy`, `read_all` and `BufReader` take it. It is valid until
@@ -50,7 +50,7 @@ public:
     class Part {
     public:
         [[nodiscard]] std::string_view name() const noexcept { return fields().name; }
-        /// As the client has sent it. Nothing for a part that is not a file.
+        /// The file name as the client has sent it. Empty for a part that is not a file.
         [[nodiscard]] std::optional<std::string_view> file_name() const noexcept {
             return fields().file_name;
         }
@@ -89,14 +89,14 @@ public:
         std::uint64_t number_;
     };
 
-    /// Of a request with any Content-Type: `next` reports one that is not a form's. The request
-    /// must outlive the form. Throws `std::bad_alloc`.
+    /// Takes a request of any Content-Type: `next` returns `FormError::unsupported_type` for one
+    /// that is not a form's. The request must outlive the form. Throws `std::bad_alloc`.
     explicit MultipartForm(Request& request, const FormLimits& limits = {});
     MultipartForm(const MultipartForm&) = delete;
     MultipartForm& operator=(const MultipartForm&) = delete;
 
-    /// Waits for the next part, and skips what was not read of the one before. Nothing at the end
-    /// of the form. Errors and cancellation: as `Part::read`.
+    /// Skips what was not read of the last part, and waits for the next one. Empty at the end of
+    /// the form. Errors and cancellation: as `Part::read`.
     [[nodiscard]] Task<Result<std::optional<Part>>> next();
 
 private:
@@ -113,10 +113,10 @@ private:
     std::uint64_t number_ = 0;
 };
 
-/// The pairs of a request's application/x-www-form-urlencoded (WHATWG URL, 5.1), as they arrive, in
-/// their order.
+/// The pairs of a request's application/x-www-form-urlencoded body (WHATWG URL, section 5.1), in
+/// their order, as they arrive.
 ///
-/// Thread safety: only on the thread of the request's connection. One task at a time reads.
+/// Thread safety: only on the thread of the request's connection. One task at a time may read.
 class UrlencodedForm {
 public:
     struct Pair {
@@ -129,9 +129,8 @@ public:
     UrlencodedForm(const UrlencodedForm&) = delete;
     UrlencodedForm& operator=(const UrlencodedForm&) = delete;
 
-    /// Waits for the next pair. Nothing at the end of the form. Errors: those of `Request::read`,
-    /// and `FormError`; they are final. A cancelled call has consumed nothing. Throws
-    /// `std::bad_alloc`.
+    /// Waits for the next pair. Empty at the end of the form. Errors: those of `Request::read`, and
+    /// `FormError`. They are final. A cancelled call loses nothing. Throws `std::bad_alloc`.
     [[nodiscard]] Task<Result<std::optional<Pair>>> next();
 
 private:

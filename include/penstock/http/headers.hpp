@@ -27,9 +27,9 @@ using Fields = codec::http::Fields;
 ///     headers.add("Set-Cookie", "b=2");
 ///
 /// Functions that add a field throw `std::invalid_argument` for a name that is not a token, or a
-/// value with a control character other than a tab. A value from outside can therefore not begin
-/// another field. They throw `std::length_error` beyond 4 GiB, and `std::bad_alloc`. Nothing is
-/// changed then. White space around a value is dropped.
+/// value with a control character other than a tab. So a value from outside cannot begin another
+/// field. They throw `std::length_error` beyond 4 GiB, and `std::bad_alloc`. After an exception the
+/// fields are unchanged. White space around a value is dropped.
 ///
 /// Thread safety: that of a standard container.
 class Headers {
@@ -44,8 +44,8 @@ public:
     /// Appends a field. There may be others with the same name.
     void add(std::string_view name, std::string_view value);
 
-    /// Replaces all fields with this name by one. Its position is the last. The arguments may be
-    /// views of this object.
+    /// Replaces all fields with this name by one at the end. The arguments may be views of this
+    /// object.
     void set(std::string_view name, std::string_view value);
 
     /// Removes all fields with this name. Returns how many there were.

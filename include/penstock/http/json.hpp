@@ -28,8 +28,8 @@ namespace penstock::http {
 ///         }
 ///     };
 ///
-/// `read` returns nothing for a text that is not JSON, or not a value of the type. An exception of
-/// either is one of the handler.
+/// `read` returns an empty optional for a text that is not JSON, or not a value of the type. An
+/// exception of either function counts as the handler's.
 template <typename T> struct JsonCodec {};
 
 template <typename T>
@@ -59,8 +59,8 @@ enum class JsonError : std::uint8_t {
 /// Whether the request says that its body is JSON (RFC 6839 for "+json").
 [[nodiscard]] bool has_json_type(const Request& request) noexcept;
 
-/// Reads the body as a value. The limit of the route's body holds. Errors: those of
-/// `Request::read`, and `JsonError`. Cancellation: what was read is lost. Throws `std::bad_alloc`.
+/// Reads the body as a value. `RouteOptions::body_limit` holds. Errors: those of `Request::read`,
+/// and `JsonError`. Cancellation: what was read is lost. Throws `std::bad_alloc`.
 template <JsonReadable T> [[nodiscard]] Task<Result<T>> read_json(Request& request) {
     if (!has_json_type(request)) {
         co_return failure(make_error_code(JsonError::unsupported_type));
@@ -73,8 +73,8 @@ template <JsonReadable T> [[nodiscard]] Task<Result<T>> read_json(Request& reque
     co_return std::move(*value);
 }
 
-/// Sets a value as the whole body, and the Content-Type. Throws as `Response::body`, and what the
-/// library throws.
+/// Sets a value as the whole body, and the Content-Type. Throws as `Response::body`, and what
+/// `JsonCodec<T>::write` throws.
 template <JsonWritable T> void write_json(Response& response, const T& value) {
     std::string text = JsonCodec<T>::write(value);
     response.header("Content-Type", "application/json");

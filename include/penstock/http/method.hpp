@@ -4,8 +4,8 @@
 
 namespace penstock::http {
 
-/// The method of a request (RFC 9110, section 9). Case-sensitive. A view: a method made from a text
-/// is valid as long as that text. The named ones are always valid.
+/// The method of a request (RFC 9110, section 9). Case-sensitive. A method made from a text is a
+/// view: it is valid as long as the text. The named methods are always valid.
 ///
 ///     client.request(http::Method::put, url);
 ///     if (request.method() == http::Method("PROPFIND")) ...

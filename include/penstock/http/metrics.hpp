@@ -25,7 +25,7 @@ namespace penstock::http {
 ///
 /// Servers of several loops may share one object: the numbers are their sums.
 ///
-/// Thread safety: any thread may call `text`.
+/// Thread safety: any thread may call any member.
 class Metrics {
 public:
     /// The upper bounds of the histogram of durations, in seconds: those of `penstock serve`.
@@ -60,6 +60,7 @@ public:
     /// for requests without a route. Throws `std::bad_alloc`.
     [[nodiscard]] Route& route(std::string_view method, std::string_view pattern);
 
+    /// For servers: these change the gauges of open connections and of requests in progress.
     void connection_opened() noexcept { connections_.fetch_add(1, std::memory_order_relaxed); }
     void connection_closed() noexcept { connections_.fetch_sub(1, std::memory_order_relaxed); }
     void request_begun() noexcept { in_progress_.fetch_add(1, std::memory_order_relaxed); }

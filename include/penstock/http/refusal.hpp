@@ -6,12 +6,12 @@
 
 namespace penstock::http {
 
-/// A category of errors that are the client's: a handler that returns one before it has begun the
-/// response makes the server answer with its status, and nothing is reported. `FormError` and
-/// `JsonError` have such categories, and a program may have its own.
+/// A category of errors for which the client is to blame. If a handler returns such an error before
+/// it has begun the response, the server answers with the status of the error, and reports no
+/// failure. `FormError` and `JsonError` have such categories, and a program may define its own.
 class RefusalCategory : public std::error_category {
 public:
-    /// From 400 to 499.
+    /// The status of an error, from 400 to 499.
     [[nodiscard]] virtual Status status_for(int value) const noexcept = 0;
 };
 

@@ -44,8 +44,8 @@ public:
     [[nodiscard]] std::string_view path() const noexcept;
     /// What follows the question mark, percent-encoded as it was sent.
     [[nodiscard]] std::string_view query() const noexcept;
-    /// The server that the client wants: of an absolute target, otherwise the Host field. Empty if
-    /// an HTTP/1.0 client does not say.
+    /// The server that the client asks for: the authority of an absolute target, otherwise the Host
+    /// field. Empty if an HTTP/1.0 client sends neither.
     [[nodiscard]] std::string_view host() const noexcept;
 
     /// The decoded value of a parameter of the route: "name" for "/hello/{name}". Empty if the
@@ -71,43 +71,44 @@ public:
     /// The local address of the connection (getsockname(2)). Errors: as `peer_endpoint`.
     [[nodiscard]] Result<net::Endpoint> local_endpoint() const;
 
-    /// What the handshake of TLS has agreed on. Nothing for a connection that is not encrypted.
+    /// What the TLS handshake has negotiated. Empty for a connection that is not encrypted.
     [[nodiscard]] std::optional<Encryption> encryption() const;
-    /// Who the client is, by a certificate that one of the context's
-    /// `ServerOptions::client_authorities_file` has signed. Throws `std::bad_alloc`.
+    /// The identity of the client, from a certificate that an authority of
+    /// `tls::Context::ServerOptions::client_authorities_file` has signed. Empty without one. Throws
+    /// `std::bad_alloc`.
     [[nodiscard]] std::optional<VerifiedPeer> client_certificate() const;
 
-    /// A name for this request, for logs and for what is sent on: 32 random hexadecimal digits, or
-    /// what the client has sent in `ServerOptions::request_id_field`. Made with the first call, and
-    /// valid until the handler has ended. Throws `std::bad_alloc`, and `std::system_error` if the
-    /// kernel has no random bytes.
+    /// A name for this request, for logs and for requests to other servers: 32 random hexadecimal
+    /// digits, or what the client has sent in `ServerOptions::request_id_field`. Made by the first
+    /// call, and valid until the handler has ended. Throws `std::bad_alloc`, and
+    /// `std::system_error` if the kernel has no random bytes.
     [[nodiscard]] std::string_view id() const;
 
-    /// By when the handler has to end, as a filter such as `TimeLimit` has said. For what it asks
-    /// of others.
+    /// When a filter such as `TimeLimit` will end the handler. Empty: not known. A handler passes
+    /// it on to the servers that it asks.
     [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> deadline() const noexcept;
-    /// Tells those behind a filter, which ends the handler itself. A later one than there is does
-    /// nothing. Throws `std::bad_alloc`.
+    /// For filters: sets `deadline` for the parts behind the filter. The filter ends the handler
+    /// itself. A deadline later than the present one has no effect. Throws `std::bad_alloc`.
     void tell_deadline(std::chrono::steady_clock::time_point deadline);
 
-    /// Whether the client is known to have gone: while the handler waited, it has reset the
-    /// connection, or has ended its side for `ServerTimeouts::half_closed`. See
+    /// Whether the client is known to have gone: while the handler waited, the client has reset the
+    /// connection, or has ended its side for longer than `ServerTimeouts::half_closed`. See
     /// `RouteOptions::when_client_goes`.
     [[nodiscard]] bool client_gone() const noexcept;
-    /// Calls a function when the client goes before the handler has ended, at once if it has gone
-    /// already. Functions are called in the order in which they were given, once, and before the
-    /// handler is cancelled. They run outside the handler's task, on the loop's thread: they may
-    /// set an event or cancel tasks, and must not throw. Throws `std::bad_alloc`.
+    /// Registers a function that is called if the client goes before the handler has ended, at once
+    /// if the client has gone already. Each function is called once, in the order of registration,
+    /// before the handler is cancelled. It runs outside the handler's task, on the loop's thread:
+    /// it may set an event or cancel tasks, and must not throw. Throws `std::bad_alloc`.
     void on_close(std::function<void()> function);
 
     /// Whether a body was announced.
     [[nodiscard]] bool has_body() const noexcept;
-    /// The announced size of the body: 0 without a body, nothing if it comes in chunks.
+    /// The announced size of the body, in bytes: 0 without a body, empty if it comes in chunks.
     [[nodiscard]] std::optional<std::uint64_t> content_length() const noexcept;
 
     /// Waits for a part of the body and returns its size, at most `into.size()`. 0 is the end of
-    /// the body. Nothing is received before it is read, so a slow handler slows the client down. A
-    /// client that waits for "100 Continue" gets it with the first read.
+    /// the body. The server receives no more than the handler reads, so a slow handler slows the
+    /// client down. The first read sends "100 Continue" to a client that waits for it.
     ///
     /// Errors: `Error::body_too_large`, `Error::truncated`, the codes of `MessageError`, and those
     /// of the stream. They are final. A handler that returns one of the first three makes the

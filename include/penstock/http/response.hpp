@@ -45,42 +45,45 @@ public:
     /// `std::logic_error` if the head was sent.
     void status(Status status);
 
-    /// Changes do nothing after the head was sent. Fields that concern the connection or the
-    /// framing (Content-Length, Transfer-Encoding, Keep-Alive) are the server's: they are not sent.
-    /// "Connection: close" closes the connection after the response.
+    /// The fields of the head. Changes have no effect once the head was sent. The server sets the
+    /// fields of the connection and of the framing (Content-Length, Transfer-Encoding, Keep-Alive)
+    /// itself, and does not send those that are set here. "Connection: close" closes the connection
+    /// after the response.
     [[nodiscard]] Headers& headers() noexcept { return head_.headers; }
     /// Sets a field. Throws as `Headers::set`.
     void header(std::string_view name, std::string_view value) { head_.headers.set(name, value); }
 
-    /// Sets the whole body. It replaces an earlier one. A text is copied into a buffer that the
-    /// connection keeps, a temporary string is moved. Throws `std::bad_alloc`, and
+    /// Sets the whole body, which replaces an earlier one. The text is copied into a buffer that
+    /// the connection keeps. A temporary string is moved instead. Throws `std::bad_alloc`, and
     /// `std::logic_error` if the head was sent.
     void body(std::string_view text);
     void body(const char* text) { body(std::string_view(text)); }
     void body(std::string&& text);
 
-    /// The body that was set, for filters. Empty if there is none, or once it was sent.
+    /// The body that `body` has set, for filters. Empty if there is none or if it was sent.
     [[nodiscard]] std::string_view body_text() const noexcept;
 
-    /// Announces the size of the body that `write_all` will send. Without it an HTTP/1.1 client
-    /// gets chunks, and the connection to an older one is closed after the response. It is also
-    /// the Content-Length of a response to HEAD. Throws `std::logic_error` if the head was sent.
+    /// Announces the size of the body that `write_all` will send, in bytes. Without it, an HTTP/1.1
+    /// client gets chunks, and the connection to an HTTP/1.0 client is closed after the response. A
+    /// response to HEAD has this Content-Length too. Throws `std::logic_error` if the head was
+    /// sent.
     void content_length(std::uint64_t size);
 
-    /// Sends a part of the body, after the head if that was not sent. Returns when the part is
-    /// accepted by the connection. An empty part sends the head only.
+    /// Sends the head if that was not sent, and a part of the body. Returns when the connection has
+    /// accepted the part, which waits while the client reads slowly. An empty part sends only the
+    /// head.
     ///
-    /// Errors: those of the stream, `Error::response_sent` if there is to be no body (HEAD, 204,
-    /// 205, 304) or it was set by `body`, and `Error::wrong_length` beyond the announced size. A
-    /// handler may return any of them to the server.
+    /// Errors: those of the stream, `Error::response_sent` if the response must have no body (HEAD,
+    /// 204, 205, 304) or `body` has set one, and `Error::wrong_length` for more than the announced
+    /// size. A handler may return any of them to the server.
     ///
     /// Cancellation: a cancelled or failed write may have sent a part, so the connection is closed
     /// when the handler has ended.
     [[nodiscard]] Task<Result<>> write_all(Bytes part);
 
-    /// Sends a part of an open file as the whole body, or as a part of one that has an announced
-    /// size. Over a socket, with sendfile(2). Errors: as `write_all`, those of reading, and
-    /// `Error::wrong_length` if the file ends early.
+    /// Sends a part of an open file, over a socket with sendfile(2). It is the whole body, unless
+    /// `content_length` has announced a larger one. Errors: those of `write_all` and of reading,
+    /// and `Error::wrong_length` if the file ends early.
     [[nodiscard]] Task<Result<>> send_file(fs::File& file, std::uint64_t offset,
                                            std::uint64_t size);
 

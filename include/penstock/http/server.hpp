@@ -48,8 +48,8 @@ concept UpgradeHandler = std::invocable<H&, Upgrade&> &&
 
 } // namespace detail
 
-/// An HTTP/1.1 server (RFC 9110, RFC 9112), and one of HTTP/2 (`ServerOptions::http2`), over any
-/// streams: TCP, Unix sockets, TLS.
+/// A server of HTTP/1.1 (RFC 9110, RFC 9112) and, with `ServerOptions::http2`, of HTTP/2, over any
+/// stream: TCP, Unix sockets, TLS.
 ///
 ///     http::Server server;
 ///     server.get("/hello/{name}", [](http::Request& request, http::Response& response) {
@@ -63,21 +63,22 @@ concept UpgradeHandler = std::invocable<H&, Upgrade&> &&
 ///     }, {.body_limit = 1 << 30});
 ///     co_await server.serve(std::move(listener));
 ///
-/// Connections stay open for further requests (keep-alive). Requests that arrive before the earlier
-/// ones are answered (pipelining) are answered in their order. `ServerLimits` and `ServerTimeouts`
-/// are on by default. A request that breaks RFC 9112, or that two recipients could understand in
-/// two ways, is refused and its connection closed.
+/// Connections stay open for further requests (keep-alive). Pipelined requests are answered in
+/// their order. `ServerLimits` and `ServerTimeouts` are on by default. The server refuses a request
+/// that breaks RFC 9112, or that two recipients could read differently (request smuggling), and
+/// closes its connection.
 ///
-/// Handlers. A handler is called with the request and the response, and is a coroutine that returns
+/// Handlers. A handler gets the request and the response. It is a coroutine that returns
 /// `Task<Result<>>` or `Task<void>`, or a function that returns `Result<>` or nothing. The server
-/// keeps it, so it may capture. An error or an exception becomes a response with status 500, and is
-/// passed to `ServerOptions::on_failure`. If the response has begun, the connection is reset
+/// keeps it, so it may capture. If it returns an error or throws, the client gets status 500, and
+/// `ServerOptions::on_failure` gets the error. If the response has begun, the connection is reset
 /// instead.
 ///
-/// Routes. A pattern is a path whose segments may be parameters: "/users/{id}". A last one takes
-/// the rest of the path: "/files/{path...}". Literal segments are preferred to parameters. They are
-/// compared with the decoded path. An unknown path is answered with 404, another method with 405
-/// and Allow, OPTIONS with Allow, and HEAD by the handler of GET, whose body is not sent.
+/// Routes. A pattern is a path whose segments may be parameters: "/users/{id}". A last parameter
+/// may take the rest of the path: "/files/{path...}". Segments are compared with the decoded path.
+/// A literal segment has priority over a parameter. The server answers an unknown path with 404,
+/// another method with 405 and Allow, and OPTIONS with Allow. The handler of GET answers HEAD; its
+/// body is not sent.
 ///
 /// Several listeners may be served at the same time: a `Server` is shared by the tasks of one loop.
 /// With `run_on`, make one for each loop.
@@ -86,11 +87,11 @@ concept UpgradeHandler = std::invocable<H&, Upgrade&> &&
 class Server {
 public:
     Server() : Server(ServerOptions()) {}
-    /// Throws `std::invalid_argument` if the server's name is not a valid field value, or if
-    /// `ServerLimits::connections` is 0, and `std::runtime_error` if HTTP/2 is wanted and its
-    /// library is not there.
+    /// Throws `std::invalid_argument` if the server's name is not a valid field value or
+    /// `ServerLimits::connections` is 0, and `std::runtime_error` if `ServerOptions::http2` is set
+    /// and libnghttp2 cannot be loaded.
     explicit Server(ServerOptions options);
-    /// After every `serve` has ended.
+    /// Every `serve` must have ended before.
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
@@ -123,10 +124,10 @@ public:
         route(Method::delete_, pattern, std::move(handler), options);
     }
 
-    /// Adds a route whose handler takes the connection over: GET requests with this protocol in
+    /// Adds a route whose handler takes the connection over: for GET requests with this protocol in
     /// their Upgrade field, such as "websocket". `ws::upgrade_handler` makes a handler for that. A
-    /// GET route with the same pattern gets the other requests. Without one they are answered with
-    /// 426.
+    /// GET route with the same pattern gets the other requests. Without such a route the server
+    /// answers them with 426. Throws as `route`.
     template <detail::UpgradeHandler H>
     void upgrade(std::string_view pattern, std::string protocol, H handler) {
         detail::Handler made;
@@ -142,28 +143,29 @@ public:
 
     /// Accepts connections and serves them, until `stop` or an error of the listener. The listener
     /// is any object with `accept` and `close`. A lack of descriptors or memory is reported to
-    /// `on_failure`, at most once a second, and accepting goes on after a moment. What one
-    /// connection throws is reported too, and ends that one alone.
+    /// `on_failure`, at most once a second, and the server pauses before it accepts again. An
+    /// exception of one connection is reported too, and ends only that connection.
     ///
-    /// Several calls share `ServerLimits::connections`. There, the connection that waits for a
-    /// request for the longest time is closed in favour of the new one, after
+    /// Several calls share `ServerLimits::connections`. At that limit, a new connection replaces
+    /// the one that has waited for a request for the longest time, if that is longer than
     /// `ServerTimeouts::safe_idle`. While there is none, each listener holds one accepted
     /// connection until another one has ended.
     ///
-    /// After `stop` the result is a success.
+    /// After `stop` the result is a success. Errors: `operation_canceled`, and those of accept(2)
+    /// that a retry does not mend.
     ///
     /// Cancellation: closes all connections at once.
     template <typename Listener> [[nodiscard]] Task<Result<>> serve(Listener listener) {
         return serve(std::move(listener), AsIs());
     }
 
-    /// The same, and passes each accepted stream to `prepare`, whose stream is then served. For
-    /// TLS:
+    /// The same, but passes each accepted stream to `prepare` and serves the stream that this
+    /// returns. For TLS:
     ///
     ///     server.serve(std::move(listener), tls::server_encryption(context));
     ///
-    /// It must finish within `ServerTimeouts::head`. Its errors are passed to `on_failure` as
-    /// notices, its exceptions as failures.
+    /// `prepare` must finish within `ServerTimeouts::head`. `on_failure` gets its errors as notices
+    /// and its exceptions as failures.
     template <typename Listener, typename Prepare>
     [[nodiscard]] Task<Result<>> serve(Listener listener, Prepare prepare) {
         auto one = [this, &prepare]<typename S>(S stream, AcceptLoop::Place place,
@@ -178,21 +180,21 @@ public:
         return serve_stream(AnyStream(std::move(stream)), nullptr, nullptr);
     }
 
-    /// Begins a graceful shutdown. Listeners are closed, and connections that wait for a request:
-    /// an encrypted one with the end of the encrypted stream, without waiting for the client's. The
-    /// others end after the response to their current request. Those that have not ended after
-    /// `grace` are cancelled. Every `serve` returns then. Further calls do nothing. The server
+    /// Begins a graceful shutdown. Closes the listeners, and the connections that wait for a
+    /// request: over TLS it sends close_notify and does not wait for the client's. The other
+    /// connections end after the response to their current request. Those that have not ended after
+    /// `grace` are cancelled. Then every `serve` returns. Further calls do nothing. The server
     /// cannot be started again: a later `serve` returns at once.
     template <typename Rep, typename Period>
     void stop(std::chrono::duration<Rep, Period> grace) noexcept {
         begin_stop(std::chrono::nanoseconds(penstock::detail::nanoseconds_of(grace)));
     }
 
-    /// The number of connections that are served, including those that `prepare` still works on.
+    /// The number of open connections, including those in `prepare`.
     [[nodiscard]] std::size_t connections() const noexcept;
 
-    /// Who they are, since when, and what they do, in the order in which they were accepted. Those
-    /// that `prepare` works on are not among them. Throws `std::bad_alloc`.
+    /// The open connections, in the order in which they were accepted: the peer, since when, and
+    /// what they do. Without those in `prepare`. Throws `std::bad_alloc`.
     [[nodiscard]] std::vector<OpenConnection> open_connections() const;
 
 private:

@@ -24,8 +24,9 @@ struct ServerLimits {
     /// The number of open connections, at least 1. Further ones replace those that wait for a
     /// request (`ServerTimeouts::safe_idle`), or else wait until one has ended.
     std::size_t connections = 10'000;
-    std::uint32_t streams = 100; ///< of HTTP/2: requests of a connection that are open at once
-    /// Of a client that is slow to read, what the kernel keeps: `net::WriteLimit::maximum_backlog`.
+    std::uint32_t streams = 100; ///< HTTP/2: concurrent requests of one connection
+    /// How many unsent bytes the kernel keeps for a client that reads slowly:
+    /// `net::WriteLimit::maximum_backlog`.
     std::uint32_t maximum_backlog = 131'072;
 };
 
@@ -33,10 +34,11 @@ struct ServerLimits {
 struct ServerTimeouts {
     static constexpr std::chrono::milliseconds none{0};
 
-    std::chrono::milliseconds idle{60'000}; ///< for the first byte of a request. Then it closes
-    /// For how long a connection may wait for the first byte of a request before it can be closed
-    /// in favour of a new one, at `ServerLimits::connections` or when descriptors are lacking. 0:
-    /// it can be at once.
+    /// For the first byte of a request. Then the server closes the connection.
+    std::chrono::milliseconds idle{60'000};
+    /// How long a connection that waits for the first byte of a request is safe from being closed
+    /// in favour of a new one, when `ServerLimits::connections` is reached or descriptors are
+    /// lacking. 0: not at all.
     std::chrono::milliseconds safe_idle{1'000};
     std::chrono::milliseconds head{10'000}; ///< from the first byte to the end of the head: 408
     /// Total time that the handler may spend waiting for body data. The allowance grows by one
@@ -44,27 +46,29 @@ struct ServerTimeouts {
     /// the client gets 408.
     std::chrono::milliseconds body{20'000};
     std::uint64_t body_rate = 512; ///< bytes a second
-    /// For a handler that waits when its client ends its side of the connection. The client may
-    /// only have sent all that it wants to send, as `nc -N` does, or have closed, which looks the
-    /// same. After this time it counts as gone, after a reset at once. Over HTTP/2 it counts as
-    /// gone at once: there a client ends its streams, and not its side of the connection.
+    /// How long a client that has ended its side of the connection (FIN) still counts as waiting
+    /// for the response. The client may have shut down its write side only, as `nc -N` does, or
+    /// have closed the connection: the server cannot tell. After this time the client counts as
+    /// gone, after a reset at once. Over HTTP/2 a FIN counts as gone at once: there a client ends
+    /// its streams, and not its side of the connection.
     std::chrono::milliseconds half_closed{2'000};
-    /// For a response that the client does not read: `net::WriteLimit::time`. What the client has
-    /// read adds its share of a second at `write_rate`, so a slow client gets all of a large
-    /// response, and one that reads nothing is closed. Writing then fails with `timed_out`.
+    /// For a client that does not read the response: `net::WriteLimit::time`. Each byte that the
+    /// client has read adds 1/`write_rate` seconds. So a slow client gets all of a large response.
+    /// For a client that reads nothing, writing fails with `timed_out`, and the connection is
+    /// closed.
     std::chrono::milliseconds write{30'000};
     std::uint32_t write_rate = 2048; ///< bytes a second
-    /// For the peer to close after a response that ends the connection.
+    /// For the client to close the connection after the last response.
     std::chrono::milliseconds linger{2'000};
 };
 
-/// A handler that returned an error or threw, or another failure that no response reports. The end
-/// of a connection by its client is none.
+/// A failure that the server reports: a handler that returned an error or threw, or another one
+/// that no response shows. That a client closes or resets its connection is not a failure.
 struct ServerFailure {
     enum class Level : std::uint8_t {
         failure, ///< of the program or the machine
-        /// What strangers can cause at will: a handshake that fails or takes too long; in a
-        /// connection that was taken over, a reset or `std::errc::protocol_error`.
+        /// Any client can cause it at will: a handshake that fails or takes too long, or, on an
+        /// upgraded connection, a reset or `std::errc::protocol_error`.
         notice,
     };
 
@@ -82,50 +86,51 @@ class AccessLog;
 class Metrics;
 class Response;
 
+/// The settings of a `Server`.
 struct ServerOptions {
     ServerLimits limits{};
     ServerTimeouts timeouts{};
-    /// Serves HTTP/2 too (RFC 9113), to clients that begin with its preface: over TLS to those with
-    /// which the context has agreed on "h2" (`tls::ServerOptions::alpn`), without TLS to those that
-    /// know it before. Handlers see no difference. Needs libnghttp2 (Debian: libnghttp2-14).
+    /// Serves HTTP/2 too (RFC 9113): over TLS to clients that have negotiated "h2"
+    /// (`tls::Context::ServerOptions::alpn`), without TLS to clients with prior knowledge (RFC
+    /// 9113, section 3.3). Handlers see no difference. Needs libnghttp2 (Debian: libnghttp2-14).
     bool http2 = false;
     /// The value of the Server field. Empty: no such field.
     std::string server_name{};
-    /// Called for each failure and notice. Without one, failures are written to standard error and
-    /// notices dropped. It must not throw.
+    /// Called for each failure and notice. Null: failures are written to standard error, and
+    /// notices are dropped. Called on the loop's thread. It must not throw.
     std::function<void(const ServerFailure&)> on_failure{};
-    /// Counts the requests of this server. Null: nothing is counted, at no cost. Upgrades are no
-    /// requests there, and neither are those whose response could not be completed.
+    /// Counts the requests of this server. Null: nothing is counted, at no cost. Upgrades are not
+    /// counted, nor are requests whose response could not be completed.
     std::shared_ptr<Metrics> metrics{};
-    /// Gets a line for each of them, and for those whose response could not be completed. Null:
-    /// there is no log, at no cost.
+    /// Gets a line for each request, even if its response could not be completed. Upgrades have no
+    /// line. Null: there is no log, at no cost.
     std::shared_ptr<AccessLog> access_log{};
-    /// The field in which clients send names for their requests: "X-Request-Id". Only if all
-    /// clients are trusted, such as a proxy of your own. A name of more than 128 characters, or
-    /// with others than letters, digits and -._~+/=:@, is not taken. Empty: `Request::id` makes
-    /// them all.
+    /// The field from which `Request::id` takes a request's name, such as "X-Request-Id". Set it
+    /// only if all clients are trusted, such as a proxy of your own. A name is not taken if it has
+    /// more than 128 characters, or others than letters, digits and -._~+/=:@. Empty: `Request::id`
+    /// makes up all names.
     std::string request_id_field{};
-    /// Makes the page of a response that the server makes by itself: 404, 405, 413, 500 ... Called
-    /// with the response, which has its status and a text of one line; it may set fields and
-    /// another body. The status stays. What it throws is reported as a failure, and the line is
-    /// sent.
+    /// Replaces the body of a response that the server makes by itself: 404, 405, 413, 500 ... The
+    /// function gets the response with its status and a body of one line, and may set fields and
+    /// another body. It cannot change the status. An exception is reported as a failure, and the
+    /// one line is sent.
     std::function<void(Response&)> error_page{};
 };
 
-/// What becomes of a handler that waits when its client resets the connection, or has ended its
-/// side for `ServerTimeouts::half_closed`. One that reads the request's body then is not concerned:
-/// it reads the end or the error.
+/// What happens to a waiting handler when its client has gone: the client has reset the connection,
+/// or ended its side for longer than `ServerTimeouts::half_closed`. A handler that is reading the
+/// request's body is not affected: its read returns the end or the error.
 enum class WhenClientGoes : std::uint8_t {
-    /// Its task is cancelled: nobody waits for the response. If it answers in spite of that, the
-    /// answer is sent.
+    /// The handler's task is cancelled, because nobody waits for the response. If the handler
+    /// answers all the same, its response is sent.
     cancel,
-    /// It goes on, and its response is sent, if that is still possible.
+    /// The handler goes on. Its response is sent if that is still possible.
     finish,
 };
 
 /// Settings of one route.
 struct RouteOptions {
-    /// Instead of `ServerLimits::body`, if not 0.
+    /// Replaces `ServerLimits::body`, in bytes. 0: no replacement.
     std::uint64_t body_limit = 0;
     WhenClientGoes when_client_goes = WhenClientGoes::cancel;
 };

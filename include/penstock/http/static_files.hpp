@@ -15,15 +15,15 @@
 namespace penstock::http {
 
 struct StaticFileOptions {
-    /// What a folder's own address shows. Empty: 404.
+    /// The file that answers a request for a folder. Empty: 404.
     std::string index = "index.html";
     /// The Cache-Control field. Empty: none, and clients decide.
     std::string cache_control{};
     /// Serves names that begin with a dot. ".well-known" is always served.
     bool hidden = false;
     /// Sends "a.css.br", "a.css.zst" or "a.css.gz" for "a.css", with its media type and the coding
-    /// in Content-Encoding, to clients that accept that (RFC 9110, section 12.5.3). The original
-    /// must exist, and a sibling that is older than it is not used. All files get Vary.
+    /// in Content-Encoding, to clients that accept it (RFC 9110, section 12.5.3). The original must
+    /// exist, and a sibling that is older than the original is not used. Each response has Vary.
     bool coded_siblings = false;
     /// Media types by file extension, before the built-in ones: {"wasm", "application/wasm"}.
     std::vector<std::pair<std::string, std::string>> media_types{};
@@ -38,23 +38,23 @@ struct StaticFileOptions {
 /// A path cannot leave the folder. The kernel resolves it beneath the folder (openat2(2),
 /// RESOLVE_BENEATH), so symbolic links are followed as long as they stay inside, and absolute ones
 /// never. Where a kernel before 5.6 or a container refuses openat2, no symbolic links are followed.
-/// Dot segments, and anything that is not a regular file, are not found.
+/// A path with dot segments, or of anything but a regular file, gets 404.
 ///
-/// With `StaticFileOptions::coded_siblings`, a coded sibling has an ETag of its own, and ranges are
-/// those of its bytes.
+/// With `StaticFileOptions::coded_siblings`, a coded sibling has its own ETag, and ranges count its
+/// bytes.
 ///
-/// A name that needs a device is looked up on a worker thread.
+/// A path that the kernel cannot resolve from its caches is looked up on a worker thread.
 ///
-/// Thread safety: any number of tasks of one thread.
+/// Thread safety: any number of tasks of one thread may use it.
 class StaticFiles {
 public:
     /// Errors: those of open(2), such as `no_such_file_or_directory` and `not_a_directory`.
     [[nodiscard]] static Result<StaticFiles> open(std::string_view folder,
                                                   const StaticFileOptions& options = {});
 
-    /// Answers a request with the file at `path`, relative to the folder and decoded. It must
-    /// outlive the task. Errors: those of reading and writing, and `bad_file_descriptor` if it was
-    /// moved from.
+    /// Answers a request with the file at `path`, which is relative to the folder and decoded. This
+    /// object must outlive the task. Errors: those of reading the file and of
+    /// `Response::write_all`, and `bad_file_descriptor` if this object was moved from.
     [[nodiscard]] Task<Result<>> serve(Request& request, Response& response,
                                        std::string path) const;
 

@@ -35,19 +35,19 @@ class ServerExchange;
 /// tunnel. No response was sent. The handler sends "101 Switching Protocols", or a refusal, and
 /// then speaks the other protocol. The connection is closed when the handler has ended.
 ///
-/// The server's timeouts do not apply. In a graceful shutdown the handler is cancelled at the end
-/// of the grace period: it may wait for `stopping` to end earlier.
+/// The server's timeouts do not apply. A graceful shutdown cancels the handler at the end of the
+/// grace period. A handler that wants to end earlier waits for `stopping`.
 ///
-/// A stream: `read`, `write_all` and `shutdown` work over any connection, and `read` begins with
-/// what was received after the head. Where the type is known, `stream` gives the stream itself,
-/// which costs less. Then begin with `surplus`. `take` gives the connection away, to what needs a
-/// stream of its own. `ws::WebSocket::accept(upgrade)` does that for a WebSocket.
+/// The object is a `Stream`: `read`, `write_all` and `shutdown` work over any connection, and
+/// `read` begins with what was received after the head. Where the type is known, `stream` returns
+/// the stream itself, which costs less. Then begin with `surplus`. `take` gives the connection
+/// away, to code that owns its stream. `ws::WebSocket::accept(upgrade)` does so.
 ///
-/// Over HTTP/2 (`ServerOptions::http2`) a client asks for the protocol on a stream, by an extended
-/// CONNECT (RFC 8441). Handlers see no difference: the request has method GET and the fields that
-/// HTTP/1.1 would have, "101 Switching Protocols" arrives as 200, and the response to a refusal may
-/// have a Content-Length. `stream` finds no type there, and the stream ends with the handler, also
-/// one that was taken.
+/// Over HTTP/2 (`ServerOptions::http2`) a client asks for the protocol on an HTTP/2 stream, by an
+/// extended CONNECT (RFC 8441). Handlers see little difference: the request has method GET and the
+/// fields that it would have in HTTP/1.1, "101 Switching Protocols" is sent as 200, and a refusal
+/// may have a Content-Length. But `stream` always returns null there, and the HTTP/2 stream ends
+/// with the handler, even one that was taken.
 ///
 /// The object, and all views of it, are valid until the handler has ended.
 ///
@@ -87,7 +87,7 @@ public:
     [[nodiscard]] Task<Result<>> write_all(Bytes from, Bytes more = {}) {
         return stream_.write_all(from, more);
     }
-    /// The peer reads the end of the stream. Reading continues.
+    /// Ends the write side: the peer reads the end of the stream. Reading continues.
     [[nodiscard]] Task<Result<>> shutdown() { return stream_.shutdown(); }
 
     /// Set when the server's graceful shutdown begins.

@@ -9,17 +9,18 @@
 
 namespace penstock::http {
 
-/// Whether two secrets are equal. Its time depends on their lengths only, so that a stranger learns
-/// nothing of a secret from how long a wrong guess takes.
+/// Whether two secrets are equal. The duration depends only on their lengths, so that an attacker
+/// learns nothing from how long a wrong guess takes (a timing attack).
 [[nodiscard]] bool equal_secrets(std::string_view one, std::string_view other) noexcept;
 
-/// A filter for user and password (Basic, RFC 7617). Only behind TLS: both are sent as they are.
+/// A filter that asks for a user name and password (Basic, RFC 7617). Use it only over TLS: the
+/// client sends both unencrypted.
 ///
 ///     http::BasicAuthorization("lab", [](std::string_view user, std::string_view password) {
 ///         return user == "reader" && http::equal_secrets(password, secret);
 ///     })
 ///
-/// Without a good pair the request is answered with 401.
+/// A request without a pair that `check` accepts gets 401.
 class BasicAuthorization {
 public:
     using Check = std::function<bool(std::string_view user, std::string_view password)>;
@@ -35,7 +36,8 @@ private:
     Check check_;
 };
 
-/// A filter for tokens (Bearer, RFC 6750). Without a good one the request is answered with 401.
+/// A filter that asks for a token (Bearer, RFC 6750). A request without a token that `check`
+/// accepts gets 401. Use it only over TLS.
 class BearerAuthorization {
 public:
     using Check = std::function<bool(std::string_view token)>;

@@ -89,22 +89,23 @@ template <typename Handler> [[nodiscard]] auto chain(Handler handler) {
     return detail::ChainEnd<Handler>{std::move(handler)};
 }
 
-/// A handler behind filters (middleware), which meet the request in the order of the arguments. The
-/// result is a handler again, for a route of a server or as the last part of another chain:
+/// Puts filters (middleware) before a handler. They run in the order of the arguments. The result
+/// is a handler again, for a route of a server or as the last part of another chain:
 ///
 ///     http::RateLimit limit({.requests = 10, .burst = 20});
 ///     server.get("/report", http::chain(limit, http::SecurityHeaders(), report));
 ///
 /// A filter is a copyable function object of one of two kinds:
 ///
-/// - `bool operator()(Request&, Response&)` says whether the request goes on. With false, it has
-///   set the response. It may also add fields to the response, which later parts may change.
+/// - `bool operator()(Request&, Response&)` returns whether the request goes on. If it returns
+///   false, it has set the response. It may add fields to the response, which later parts may
+///   change.
 /// - `template <typename Next> Task<Result<>> operator()(Request&, Response&, Next next)` calls
-///   `next(request, response)` once, or not at all, and may act before and after it.
+///   `next(request, response)` once or not at all, and may act before and after that.
 ///
-/// The types of all parts are known, so a chain has no virtual call, and one of the first kind in
-/// front of a handler that does not wait makes no coroutine. A chain belongs to its route: state
-/// that several routes share is the filter's to share (`RateLimit` does).
+/// The types of all parts are known, so a chain has no virtual call. Filters of the first kind
+/// before a handler that does not wait create no coroutine. A chain belongs to its route: a filter
+/// that shares state between routes does so itself (as `RateLimit`).
 template <typename Filter, typename... Rest>
     requires(sizeof...(Rest) > 0)
 [[nodiscard]] auto chain(Filter filter, Rest... rest) {

@@ -16,18 +16,19 @@
 
 namespace penstock::http {
 
-/// Whether data of a media type usually become smaller: text, and what is text inside. Parameters
-/// are ignored.
+/// Whether data of a media type usually compresses well: text, and formats that are text inside,
+/// such as JSON and SVG. Parameters of the type are ignored.
 [[nodiscard]] bool is_compressible(std::string_view media_type) noexcept;
 
-/// What `Compression` does.
+/// The settings of `Compression`.
 struct CompressionOptions {
-    /// What may be applied, the preferred one first: `codec::http::all_codings()`, or such as
+    /// The codings to apply, the preferred one first: `codec::http::all_codings()`, or some such as
     /// `codec::http::gzip()`.
     std::vector<codec::http::ContentCoding> codings{};
-    /// A body that is set as a whole and has fewer bytes is sent as it is: it fits in a packet.
+    /// A body that is set as a whole and has fewer bytes than this is not coded: it fits in one
+    /// packet.
     std::size_t least = 500;
-    /// Says whether a response with this Content-Type is to be coded.
+    /// Returns whether to code a response with this Content-Type.
     std::function<bool(std::string_view media_type)> compressible = &is_compressible;
 };
 
@@ -37,19 +38,21 @@ struct CompressionOptions {
 ///     const http::Compression compression({.codings = codec::http::all_codings()});
 ///     server.get("/report", http::chain(compression, report));
 ///
-/// Whole bodies and those that are sent in parts are coded, and files too, which then are read
-/// instead of sent by the kernel. Each part can be decoded as soon as it has arrived. The response
-/// gets Content-Encoding and Vary; its ETag becomes weak, because the bytes may differ each time;
-/// Accept-Ranges is removed. Left alone is what has no body (204) or is a part (206), what has a
-/// Content-Encoding, or no-transform in its Cache-Control, and what `compressible` refuses.
+/// It codes whole bodies, bodies that are sent in parts, and files, which are then read instead of
+/// sent by sendfile(2). The client can decode each part as soon as it arrives. The response gets
+/// Content-Encoding and Vary. Its ETag becomes weak, because the coded bytes may differ each time,
+/// and Accept-Ranges is removed. Not coded are responses without a body (204), of a part (206),
+/// with a Content-Encoding, with no-transform in Cache-Control, and those that `compressible`
+/// refuses.
 ///
-/// HEAD tells what GET would: also the size of the coded body, if the handler sets a body of up to
-/// 256 KiB, and none otherwise. A 304 has the tag that the client knows, and Vary.
+/// The response to HEAD has the fields that GET would have. It has the size of the coded body if
+/// the handler sets a body of up to 256 KiB, and no size otherwise. A 304 has the ETag that the
+/// client knows, and Vary.
 ///
-/// Data that hold a secret beside what a stranger has sent must not be compressed under TLS: their
-/// size tells the secret by and by (BREACH).
+/// Do not compress a response that contains a secret and text that a client has sent: over TLS the
+/// size of such responses reveals the secret bit by bit (BREACH).
 ///
-/// Copies share their settings.
+/// Copies share their settings. Thread safety: only on the thread of the connection's loop.
 class Compression {
 public:
     /// Throws `std::invalid_argument` without a coding.

@@ -14,11 +14,11 @@
 
 namespace penstock::http {
 
-/// What tells the present state of a resource from others.
+/// The validators of the current state of a resource (RFC 9110, section 8.8).
 struct ResourceState {
-    /// With its quotation marks: "\"7\"". W/ in front of a weak one. Empty: none.
+    /// The ETag with its quotation marks: "\"7\"", with W/ in front if it is weak. Empty: none.
     std::string entity_tag{};
-    std::optional<std::chrono::sys_seconds> modified{}; ///< nothing: not known
+    std::optional<std::chrono::sys_seconds> modified{}; ///< the last change. Empty: not known
 };
 
 namespace detail {
@@ -40,17 +40,18 @@ namespace detail {
 ///         return http::ResourceState{.entity_tag = item->tag()};
 ///     })
 ///
-/// A GET or HEAD whose client has this state is answered with 304, a request whose condition fails
-/// with 412: a PUT with If-Match when another one was faster, or with "If-None-Match: *" when there
-/// is a resource already. Then the handler is not called. Otherwise a GET or HEAD gets ETag and
-/// Last-Modified, which the handler may replace.
+/// A GET or HEAD whose client has this state gets 304. A request whose condition fails gets 412: a
+/// PUT with If-Match if the resource has changed meanwhile, or with "If-None-Match: *" if it
+/// exists already. In both cases the handler is not called. Otherwise the response to a GET or HEAD
+/// gets ETag and Last-Modified, which the handler may replace.
 ///
-/// The function returns nothing for a resource that does not exist. It may also be a coroutine that
-/// returns `Task<Result<std::optional<ResourceState>>>`; its errors become the handler's. Between
-/// the question and the handler's effect nothing else may change the resource: where tasks or
-/// processes share it, the store must compare again.
+/// The function returns an empty optional for a resource that does not exist. It may also be a
+/// coroutine that returns `Task<Result<std::optional<ResourceState>>>`; its errors count as the
+/// handler's. The check and the handler are not atomic: where tasks or processes share the
+/// resource, the handler must compare again when it changes it.
 ///
-/// Place it behind authorization: who may not see a resource must not learn its state.
+/// Place this filter behind authorization, so that a client without access does not learn the
+/// state.
 template <typename Find>
     requires std::invocable<Find&, const Request&>
 class Conditional {
@@ -85,10 +86,10 @@ private:
     Find find_;
 };
 
-/// A filter that gives a body which the handler has set as a whole an ETag, a digest of it, and
-/// answers 304 to a client that has it. It saves the bytes, and not the work to make them:
-/// `Conditional` does that. Other responses than 200 to GET and HEAD, those that are sent in parts,
-/// and those that have an ETag are left alone.
+/// A filter that adds an ETag, a digest of the body, to a response whose body the handler has set
+/// as a whole, and answers 304 to a client that has this body. It saves sending the bytes, but not
+/// the work to make them: `Conditional` saves that too. It does not change responses other than 200
+/// to GET and HEAD, those that are sent in parts, and those that have an ETag.
 class EntityTags {
 public:
     template <typename Next>

@@ -9,10 +9,11 @@
 
 namespace penstock::http {
 
+/// The settings of `Cors`.
 struct CorsOptions {
-    /// Origins whose scripts may read the responses: "https://app.example". "*" alone is all.
+    /// Origins whose scripts may read the responses: "https://app.example". A single "*" means all.
     std::vector<std::string> origins{};
-    /// What a preflight is told, beside GET, HEAD and POST, which need no leave.
+    /// Methods that a preflight allows, beside GET, HEAD and POST, which need no permission.
     std::vector<std::string> methods{};
     std::vector<std::string> request_fields{};  ///< fields that a request may have
     std::vector<std::string> response_fields{}; ///< fields that scripts may read
@@ -20,15 +21,16 @@ struct CorsOptions {
     std::chrono::seconds max_age{600};          ///< for how long a browser keeps the answer
 };
 
-/// A filter for requests of scripts from other origins (CORS, https://fetch.spec.whatwg.org). It
-/// answers preflights, for which the route needs the method OPTIONS too:
+/// A filter that lets scripts of other origins read the responses (CORS,
+/// https://fetch.spec.whatwg.org). It answers preflights, for which the route needs the method
+/// OPTIONS too:
 ///
 ///     auto api = http::chain(http::Cors({.origins = {"https://app.example"}}), handler);
 ///     server.get("/api", api);
 ///     server.route(http::Method::options, "/api", api);
 ///
-/// A request from another origin is answered without the fields that would let its script read the
-/// response. It does not protect the server: what is not a browser does not ask.
+/// The response to a request of another origin lacks the fields that would let the script read it.
+/// This does not protect the server: only browsers enforce these rules.
 class Cors {
 public:
     /// Throws `std::invalid_argument` without an origin, for "*" beside others, and for "*" with

@@ -10,12 +10,12 @@
 
 namespace penstock::http {
 
-/// A filter that cancels what is behind it after a time, and answers 503 then. If the response has
-/// begun, its connection is reset, so that no client takes a part for the whole. What is behind it
-/// knows the time by `Request::deadline`.
+/// A filter that cancels the parts of the chain behind it after a time, and answers 503. If the
+/// response has begun, the connection is reset instead, so that no client takes a part for the
+/// whole. `Request::deadline` tells the parts behind it when that will be.
 ///
-/// The handler ends when it reacts to its cancellation: one that computes without a wait cannot be
-/// stopped. A handler that answers in spite of the cancellation is heard.
+/// A handler ends at its next `co_await`: one that computes without awaiting cannot be stopped. If
+/// a handler answers in spite of the cancellation, its response is sent.
 class TimeLimit {
 public:
     explicit TimeLimit(std::chrono::nanoseconds limit) noexcept : limit_(limit) {}
