@@ -26,8 +26,9 @@ template <typename S> Task<Result<AnyStream>> encrypted(Task<Result<Stream<S>>> 
 
 } // namespace detail
 
-/// Encrypts a client's connections with `Stream::connect`: `ws::ConnectOptions::encrypt`. A stream
-/// that is not a TCP connection is a tunnel through an encrypted one.
+/// A function for `ws::ConnectOptions::encrypt` that makes the TLS handshake of a client with
+/// `Stream::connect`. A stream that is not a TCP connection is a tunnel through an encrypted proxy
+/// connection.
 [[nodiscard]] inline std::function<Task<Result<AnyStream>>(AnyStream, std::string)>
 client_encryption(Context context) {
     return [context = std::move(context)](AnyStream stream, std::string server_name) {
@@ -40,7 +41,8 @@ client_encryption(Context context) {
     };
 }
 
-/// Encrypts a server's connections with `Stream::accept`: `ws::ServerOptions::encrypt`.
+/// A function for `ws::ServerOptions::encrypt`, and for `http::Server::serve` as `prepare`, that
+/// makes the TLS handshake of a server with `Stream::accept`.
 [[nodiscard]] inline std::function<Task<Result<AnyStream>>(net::TcpStream)>
 server_encryption(Context context) {
     return [context = std::move(context)](net::TcpStream stream) {

@@ -6,9 +6,9 @@ namespace penstock::tls {
 
 /// Errors of an encrypted connection that OpenSSL has no number for.
 enum class Error {
-    truncated = 1, ///< the peer closed the connection without the end of the encrypted stream
-    broken,        ///< an earlier write failed or was cancelled, so a record may be incomplete
-    no_certificate_name, ///< verification is on, but there is no server name to compare
+    truncated = 1,       ///< the connection ended without close_notify (RFC 8446, section 6.1)
+    broken,              ///< an earlier write failed or was cancelled, perhaps inside a record
+    no_certificate_name, ///< verification is on, but `server_name` is empty
 };
 
 /// The category of `Error`. Its name is "penstock.tls".

@@ -42,27 +42,27 @@ namespace penstock::tls {
 /// one that outlives this object.
 ///
 /// One task may read while another one writes. A second reader or writer gets
-/// `device_or_resource_busy`. The object must not be moved while an operation waits. One that was
-/// moved from is as a closed one, and tells nothing about its connection. While a read
-/// waits over a `TcpStream` or `UnixStream`, the connection holds no buffer.
+/// `device_or_resource_busy`. The object must not be moved while an operation waits. Operations of
+/// a moved-from object return `bad_file_descriptor`; `version` and the other properties of its
+/// connection terminate the program with a message. While a read waits over a `TcpStream` or
+/// `UnixStream`, the connection holds no buffer.
 ///
 /// Cancellation: a cancelled read has consumed nothing. A cancelled `write_all` may have sent a
 /// part. Over a `TcpStream` or `UnixStream` the connection stays usable: the next write first sends
 /// the rest of what was encrypted. Over another stream it is unknown how much was sent, so later
-/// writes fail with `Error::broken`, and reading continues. A cancelled handshake cannot be
-/// continued.
+/// writes fail with `Error::broken`; reading continues. A cancelled handshake cannot be continued.
 ///
 /// A read never waits for room to send. It sends an alert over a `TcpStream` or `UnixStream` if
-/// there is room. Otherwise the next write sends it, as it sends the answer to a request for new
-/// keys.
+/// there is room. Otherwise the next write sends the alert. The same holds for the answer to the
+/// peer's KeyUpdate (RFC 8446, section 4.6.3).
 ///
 /// Thread safety: one thread at a time, and over a socket the thread of its loop.
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
 class Stream {
 public:
-    /// Makes the handshake of a client. `server_name` is the name that the certificate must have,
-    /// or an address. It is sent to the server, unless it is an address (SNI, RFC 6066), and a
+    /// Makes the handshake of a client. `server_name` is the host name or address that the
+    /// certificate must contain. A host name is sent to the server (SNI, RFC 6066). An earlier
     /// session with the same name is resumed.
     ///
     /// Errors: those of the stream, a certificate that is refused (`certificate_category`), other
@@ -74,22 +74,24 @@ public:
                      std::move(server_name));
     }
 
-    /// Makes the handshake of a server. Errors as `connect`. Limit its time: a client that sends
-    /// nothing would hold the connection forever. It ends when the session tickets, about 500
-    /// bytes, are written: a stream in memory that holds less makes it wait for a read.
+    /// Makes the handshake of a server. Errors: as `connect`. Limit its time with `timeout`: a
+    /// client that sends nothing would hold the connection forever. The handshake ends when the
+    /// session tickets, about 500 bytes, are written. Over a stream in memory with less room, it
+    /// waits until the client reads.
     [[nodiscard]] static Task<Result<Stream>> accept(S stream, Context context) {
         return begin(std::forward<S>(stream), std::move(context), detail::Engine::Side::server, {});
     }
 
-    /// Waits for data and returns the number of bytes read, at most `into.size()`. 0 is the end
-    /// that the peer has sent. Errors: `Error::truncated` if the connection ends without it, which
-    /// an attacker can cause (RFC 8446, section 6.1).
+    /// Waits for data and returns the number of bytes read, at most `into.size()`. 0 is the end of
+    /// the stream: the peer has sent close_notify. Errors: those of the stream and of OpenSSL, and
+    /// `Error::truncated` if the connection ends without close_notify, which an attacker can cause
+    /// (RFC 8446, section 6.1).
     [[nodiscard]] Task<Result<std::size_t>> read(MutableBytes into) {
         return take<std::size_t>(into);
     }
 
-    /// As `read`, into a borrowed buffer. An empty chunk is the end. Cheaper than `read` for
-    /// servers with many connections, because a waiting connection holds no buffer.
+    /// As `read`, into a borrowed buffer. An empty chunk is the end of the stream. Cheaper than
+    /// `read` for servers with many connections, because a waiting connection holds no buffer.
     [[nodiscard]] Task<Result<Chunk>> receive() { return take<Chunk>({}); }
 
     /// Encrypts and writes all parts, in order: `write_all(head, body)`. Small parts share a
@@ -100,9 +102,10 @@ public:
         return write_parts(std::array<Bytes, sizeof...(Parts)>{Bytes(parts)...});
     }
 
-    /// Sends the end of the encrypted stream, so that the peer can tell it from a cut connection.
-    /// Reading continues. Later writes fail with `broken_pipe`. The stream below stays open: close
-    /// it when the peer has answered, or at once.
+    /// Ends the write side: sends close_notify (RFC 8446, section 6.1), so that the peer can tell
+    /// the end of the stream from a cut connection. Reading continues. Later writes fail with
+    /// `broken_pipe`. The stream below stays open: close it when the peer has sent close_notify, or
+    /// at once. Errors: those of `write_all`.
     [[nodiscard]] Task<Result<>> shutdown() {
         if (!state_) { // moved from
             co_return failure(std::errc::bad_file_descriptor);
@@ -124,9 +127,9 @@ public:
         co_return co_await flush();
     }
 
-    /// Changes the keys of both directions, which RFC 8446, section 5.5, asks for before 2^24
-    /// records of AES-GCM are sent with one key: about 256 GiB. Errors: those of `write_all`, and
-    /// `operation_not_supported` for TLS 1.2.
+    /// Changes the keys of both directions (KeyUpdate, RFC 8446, section 4.6.3). Section 5.5 asks
+    /// for that before 2^24 records of AES-GCM are sent with one key: about 256 GiB. Errors: those
+    /// of `write_all`, and `operation_not_supported` for TLS 1.2.
     [[nodiscard]] Task<Result<>> update_keys() {
         if (!state_) { // moved from
             co_return failure(std::errc::bad_file_descriptor);
@@ -156,7 +159,7 @@ public:
         }
     }
 
-    /// Closes the stream below without an end of the encrypted stream.
+    /// Closes the stream below without close_notify.
     void close() noexcept
         requires requires(std::remove_reference_t<S>& stream) { stream.close(); }
     {
@@ -170,22 +173,22 @@ public:
     [[nodiscard]] std::string_view version() const noexcept { return engine().version(); }
     /// OpenSSL's name of the cipher suite, such as "TLS_AES_256_GCM_SHA384".
     [[nodiscard]] std::string_view cipher() const noexcept { return engine().cipher(); }
-    /// The protocol that both sides have chosen. Empty if there is none.
+    /// The negotiated application protocol (ALPN, RFC 7301). Empty if there is none.
     [[nodiscard]] std::string_view alpn() const noexcept { return engine().alpn(); }
-    /// The name of the server that the client has asked for. Empty if there is none.
+    /// The server name that the client has asked for (SNI, RFC 6066). Empty if there is none.
     [[nodiscard]] std::string_view server_name() const noexcept { return engine().server_name(); }
     /// Whether the handshake has resumed an earlier session.
     [[nodiscard]] bool session_resumed() const noexcept { return engine().session_resumed(); }
-    /// The peer's certificate as PEM, if it has shown one.
+    /// The peer's certificate as PEM. Empty if the peer has presented none.
     [[nodiscard]] std::optional<std::string> peer_certificate() const {
         return engine().peer_certificate();
     }
-    /// Who the peer is, if its certificate was verified and has not expired since. Nothing for one
-    /// that was not asked for a certificate, or has shown none. Throws `std::bad_alloc`.
+    /// The identity of the peer, if its certificate was verified and has not expired since. Empty
+    /// if the peer was not asked for a certificate, or has presented none. Throws `std::bad_alloc`.
     [[nodiscard]] std::optional<VerifiedPeer> verified_peer() const {
         return engine().verified_peer();
     }
-    /// What the handshake has agreed on, at once.
+    /// All that the handshake has negotiated.
     [[nodiscard]] Encryption encryption() const noexcept {
         return {.version = version(),
                 .cipher = cipher(),

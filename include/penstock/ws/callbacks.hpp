@@ -32,21 +32,21 @@
 
 namespace penstock::ws {
 
-/// What became of a message that was to be sent.
+/// What has happened to a message that was to be sent.
 enum class Sent : std::uint8_t {
     now,     ///< the kernel has taken all of it
-    waiting, ///< it is sent as soon as the peer takes it: `on_drain` tells when all of them are
-    dropped, ///< too much waits already (`SubscriberOptions`)
-    closed,  ///< the connection ends, and takes nothing
+    waiting, ///< it is queued until the peer takes it. `on_drain` tells when the queue is empty
+    dropped, ///< the queue is full (`SubscriberOptions`)
+    closed,  ///< the connection is closing, and takes no message
 };
 
-/// A connection of a server whose handler is a set of functions, and no coroutine: `callbacks`. It
-/// has the limits, close codes and topics of any other one. Over TCP and Unix sockets, while
-/// nothing happens, it holds its own object and nothing else: a third of what a coroutine that
-/// waits in `receive` holds. With permessage-deflate it keeps its windows, and over TLS a task.
+/// A connection of a server whose handler is a set of functions (`Callbacks`) instead of a
+/// coroutine. It has the same limits, close codes and topics as any other connection. Over TCP and
+/// Unix sockets, an idle connection holds nothing but this object: a third of what a coroutine that
+/// waits in `receive` holds. With permessage-deflate it keeps its windows too, and over TLS a task.
 ///
-/// Its functions may be called in each of the functions of the handler, and at any other time until
-/// `on_close` has returned, in which it is freed.
+/// The members may be called in each function of the handler, and at any other time on the loop's
+/// thread until `on_close` has returned. Then the object is freed.
 ///
 /// Thread safety: only on the thread of its loop.
 class CallbackSocket : private penstock::detail::AcceptLoop::Endable,
@@ -58,39 +58,40 @@ public:
     CallbackSocket& operator=(const CallbackSocket&) = delete;
     virtual ~CallbackSocket();
 
-    /// Sends a message, without waiting: what the kernel does not take is copied and waits, behind
-    /// earlier ones. A text must be UTF-8, which is not checked. A peer that takes nothing for
-    /// `Limits::write` ends the connection. Throws `std::bad_alloc`.
+    /// Sends a message without waiting. What the kernel does not take is copied to the queue. A
+    /// text must be UTF-8, which is not checked. If the peer takes nothing for `Limits::write`, the
+    /// connection ends. Throws `std::bad_alloc`.
     Sent send_text(std::string_view text) { return send_frame(Opcode::text, Bytes(text)); }
     Sent send_binary(Bytes payload) { return send_frame(Opcode::binary, payload); }
-    /// The last received message, back, is not copied.
+    /// The same with a received message. The last received one is sent back without a copy.
     Sent send(const Message& message) {
         return send_frame(message.is_text() ? Opcode::text : Opcode::binary,
                           Bytes(message.payload));
     }
     Sent send(const SharedMessage& message) { return send_shared(nullptr, message); }
 
-    /// How much waits behind the message that is being sent, in bytes of payload.
+    /// The size of the queue behind the message that is being sent, in bytes of payload.
     [[nodiscard]] std::size_t backlog() const noexcept { return backlog_ ? backlog_->bytes() : 0; }
-    /// How many messages were dropped.
+    /// How many messages were dropped because the queue was full.
     [[nodiscard]] std::uint64_t dropped() const noexcept {
         return backlog_ ? backlog_->dropped() : 0;
     }
 
-    /// Sends what waits, and then a close frame. Messages that arrive from now on are dropped.
-    /// `on_close` is called when the peer has answered that frame, or `Limits::close` after it was
-    /// due. Further calls do nothing. Throws `std::invalid_argument` for a code that
+    /// Sends the queue, and then a close frame. Messages that arrive from now on are dropped.
+    /// `on_close` is called when the peer has answered the close frame, or `Limits::close` after
+    /// that frame was due. Further calls do nothing. Throws `std::invalid_argument` for a code that
     /// `WebSocket::close` refuses.
     void close(std::uint16_t code = close_code::normal, std::string reason = {});
 
-    /// From now on the connection gets what is published there. False if it did already. `topics`
-    /// must outlive the server. Throws `std::bad_alloc`.
+    /// From now on the connection gets what is published to the topic. Returns false if it had
+    /// subscribed before. `topics` must outlive the server. Throws `std::bad_alloc`.
     bool subscribe(Topics& topics, std::string_view topic);
-    /// What waits already is sent all the same. False if it had not subscribed.
+    /// Ends the subscription. Messages that are queued are still sent. Returns false if the
+    /// connection had not subscribed.
     bool unsubscribe(Topics& topics, std::string_view topic) noexcept;
 
     /// The target of the client's request, the fields of its head, and the selected subprotocol.
-    /// Only in `on_open`, and valid until that returns: later they are empty.
+    /// They are valid until `on_open` returns, and empty later.
     [[nodiscard]] std::string_view target() const noexcept;
     [[nodiscard]] codec::http::Fields fields() const;
     [[nodiscard]] std::string_view subprotocol() const noexcept;
@@ -178,33 +179,33 @@ private:
     bool stranded_ = false;       ///< no memory for a task, so it ends in the next iteration
 };
 
-/// A handler of `ws::Server::serve` and of `upgrade_handler` that is a set of functions. For each
-/// connection it makes an object, whose members are what the program knows of that connection, and
-/// which has some of these functions:
+/// A handler for `ws::Server::serve` and `upgrade_handler` that is a set of functions. It makes an
+/// object for each connection. The object holds the program's state of that connection, and has any
+/// of these functions:
 ///
 ///     struct Echo {
 ///         void on_open(ws::CallbackSocket& socket); // after the opening handshake
 ///         void on_message(ws::CallbackSocket& socket, const ws::Message& message) {
 ///             socket.send(message);
 ///         }
-///         void on_drain(ws::CallbackSocket& socket); // all that waited was sent
+///         void on_drain(ws::CallbackSocket& socket); // the queue was sent
 ///         void on_close(ws::CallbackSocket& socket, std::uint16_t code, std::string_view reason);
 ///     };
 ///     server.serve(ws::Callbacks([] { return Echo(); }));
 ///
-/// They must not block. A message is valid until `on_message` returns. `on_close` is called once,
-/// the last, for each connection that was opened, with what `WebSocket::close_code` and
-/// `close_reason` tell. An exception ends the connection with close code 1011, and is reported as
-/// that of a coroutine is.
+/// The functions must not block. A message is valid until `on_message` returns. `on_close` is the
+/// last call for each connection that was opened, and gets what `WebSocket::close_code` and
+/// `close_reason` would return. An exception ends the connection with close code 1011, and is
+/// reported as a coroutine's exception is.
 ///
-/// Choose a coroutine (`ws::Handler`) where a conversation has steps, and this where there are very
-/// many connections that say little.
+/// Choose a coroutine (`ws::Handler`) where a conversation has steps. Choose this class for very
+/// many connections that are mostly idle.
 ///
 /// Thread safety: that of its server.
 class Callbacks {
 public:
-    /// `make()` returns the object of a connection, which need not be movable. `slow`: what may
-    /// wait to be sent.
+    /// `make()` returns the object of a connection, which need not be movable. `slow` limits the
+    /// queue of messages of each connection.
     template <typename Make>
         requires std::is_class_v<std::invoke_result_t<Make&>>
     explicit Callbacks(Make make, const SubscriberOptions& slow = {})

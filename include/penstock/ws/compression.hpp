@@ -13,19 +13,19 @@ namespace penstock::ws {
 using DeflateParameters = codec::websocket::DeflateParameters;
 
 /// Compression of messages by permessage-deflate (RFC 7692). `ws::deflate()` of <ws/deflate.hpp>
-/// makes one, on zlib, in the CMake component `penstock::deflate`: this library itself needs no
-/// zlib.
+/// makes one on zlib. It is in the CMake component `penstock::deflate`, so that this library itself
+/// needs no zlib.
 ///
-/// Each compressed connection holds the state of zlib: after its first message in a direction, 150
-/// KiB for what it sends and 40 KiB for what it receives. Smaller windows need less, and
-/// `DeflateOptions::shared` needs none between messages.
+/// A compressed connection holds zlib's state from its first message in a direction on: 150 KiB for
+/// sending and 40 KiB for receiving. Smaller windows need less, and `DeflateOptions::shared` needs
+/// none between messages.
 struct Compression {
     DeflateParameters parameters{};
-    /// Smaller messages are sent as they are, in bytes.
+    /// Messages of fewer bytes are not compressed.
     std::size_t threshold = 128;
-    int level = 0;        ///< of the implementation
-    int memory_level = 0; ///< of the implementation
-    /// Each message starts afresh, so a connection keeps nothing of one that has ended.
+    int level = 0;        ///< `DeflateOptions::level`
+    int memory_level = 0; ///< `DeflateOptions::memory_level`
+    /// Each message is compressed by itself, so a connection keeps no state between messages.
     bool shared = false;
     std::unique_ptr<codec::websocket::MessageDeflater> (*make_deflater)(
         const Compression&, int window_bits, bool no_context_takeover) = nullptr;

@@ -12,20 +12,21 @@
 namespace penstock::ws {
 
 struct DeflateOptions {
-    /// As a server: the limits of what is agreed. As a client: what is offered.
+    /// A server's: the limits of what it accepts. A client's: what it offers.
     DeflateParameters parameters{};
-    /// zlib's, 1 (fast) to 9 (small). A message is short, so more effort finds little more: 1 KiB
-    /// of JSON becomes 272 bytes at level 1 and 254 at level 6, in less than half of the time on
-    /// a connection that keeps its window.
+    /// zlib's level, 1 (fast) to 9 (small). Messages are short, so a higher level gains little: 1
+    /// KiB of JSON becomes 272 bytes at level 1 and 254 at level 6. Level 1 takes less than half of
+    /// the time on a connection that keeps its window.
     int level = 1;
-    /// zlib's, 1 to 9: 2^(memory_level + 9) bytes beside the window. zlib's own default, 8, makes
-    /// messages no smaller, and the states of several connections do not fit into the cache.
+    /// zlib's memory level, 1 to 9: 2^(memory_level + 9) bytes beside the window. With zlib's own
+    /// default, 8, messages are no smaller, and the states of several connections do not fit into
+    /// the processor's cache.
     int memory_level = 5;
-    /// Smaller messages are sent as they are, in bytes.
+    /// Messages of fewer bytes are not compressed.
     std::size_t threshold = 128;
-    /// For servers with many connections: those of a thread share the states of zlib, and an idle
-    /// one holds none. Both ends start each message afresh (no context takeover, which a client
-    /// then demands of its server), so a message that repeats an earlier one is as large as that.
+    /// For servers with many connections: the connections of a thread share zlib's states, and an
+    /// idle connection holds none. Both ends compress each message by itself (no context takeover,
+    /// which a client then asks of its server), so repetition across messages saves nothing.
     bool shared = false;
 };
 

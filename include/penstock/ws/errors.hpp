@@ -6,19 +6,19 @@
 
 namespace penstock::ws {
 
-/// Why a WebSocket connection cannot continue. What the peer did wrong equals
-/// `std::errc::protocol_error` too, as each `HandshakeError` does.
+/// Why a WebSocket connection cannot continue. Violations by the peer, and each `HandshakeError`,
+/// also compare equal to `std::errc::protocol_error`.
 enum class Error {
     closed = 1,           ///< the close handshake has begun: no more messages
     truncated,            ///< the stream ended without a close frame, or inside the handshake
     broken,               ///< an earlier send was cancelled or failed, perhaps inside a frame
     protocol_violation,   ///< the peer broke RFC 6455; close code 1002 was sent
     invalid_payload,      ///< a text is not UTF-8, or compressed data is invalid; 1007 was sent
-    message_too_big,      ///< a message is beyond the limit; close code 1009 was sent
-    invalid_http,         ///< the head of the handshake is not HTTP/1.1, or beyond the limits
+    message_too_big,      ///< a message is larger than the limit; close code 1009 was sent
+    invalid_http,         ///< the head of the handshake is not HTTP/1.1, or larger than the limits
     unexpected_extension, ///< the server uses an extension that was not offered
     refused,              ///< `AcceptOptions::check` has refused the request
-    proxy_refused,        ///< the proxy makes no tunnel: its status is not 2xx
+    proxy_refused,        ///< the proxy has refused a tunnel: its status is not 2xx
 };
 
 /// The category of `Error`. Its name is "penstock.ws".

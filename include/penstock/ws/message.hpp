@@ -30,8 +30,8 @@ struct Message {
 struct MessagePart {
     Message::Kind kind = Message::Kind::binary;
     bool first = false; ///< the message begins with this part
-    bool last = false;  ///< and ends with it
-    /// May be empty and may be changed in place.
+    bool last = false;  ///< the message ends with this part
+    /// May be empty. May be changed in place.
     std::span<std::byte> payload;
 };
 

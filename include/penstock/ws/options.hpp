@@ -16,9 +16,9 @@
 
 namespace penstock::ws {
 
-/// What both ends of a connection limit. A time of 0 means no limit.
+/// The limits of a connection, for servers and clients. A time of 0 means no limit.
 struct Limits {
-    /// No limit of a size.
+    /// The value of a size without a limit.
     static constexpr std::uint64_t none = ~std::uint64_t{0} >> 1;
 
     /// The largest message that `receive` returns, in bytes, before and after decompression. A
@@ -26,30 +26,32 @@ struct Limits {
     std::uint64_t message = std::uint64_t{1} << 20;
     /// The largest message that `receive_part` returns in parts, in bytes before decompression.
     std::uint64_t streamed_message = none;
-    /// No limit of a time.
+    /// The value of a time without a limit.
     static constexpr std::chrono::milliseconds no_time{0};
-    /// How long the opening handshake may take, with that of TLS. Then it fails with `timed_out`.
+    /// How long the opening handshake may take, including that of TLS. Then it fails with
+    /// `timed_out`.
     std::chrono::milliseconds handshake{10'000};
-    /// How long the peer may take to answer a close frame, and to accept one.
+    /// How long sending a close frame and waiting for the peer's answer may take.
     std::chrono::milliseconds close{10'000};
     /// A `receive` that gets nothing for this long sends a ping. 0 turns this off.
     std::chrono::milliseconds ping_interval{20'000};
     /// If nothing arrives for this long after that ping, the receive fails with `timed_out`, and
     /// the peer gets close code 1011.
     std::chrono::milliseconds ping_timeout{20'000};
-    /// A `receive` that waits for longer than this ends the connection, even of a peer that answers
-    /// pings: it fails with `timed_out`, and the peer gets close code 1001. The time begins with
-    /// the first wait after a whole message, or after a part that `receive_part` has returned. What
-    /// is sent does not count, so a peer that only listens is idle. 0 turns this off.
+    /// A `receive` that waits for longer than this ends the connection, even if the peer answers
+    /// pings: it fails with `timed_out`, and the peer gets close code 1001. The time starts with
+    /// the first wait after a whole message, or after a part that `receive_part` has returned. Sent
+    /// messages do not count, so a peer that only listens is idle. 0 turns this off.
     std::chrono::milliseconds idle{0};
-    /// How long a send waits for a peer that does not read: `net::WriteLimit::time`. What the peer
-    /// takes adds its share of a second at `write_rate`. Then the send fails with `timed_out`.
-    /// While a `receive` sends a ping or a pong, `ping_timeout` holds instead if it is shorter, and
-    /// the receive fails. Replaces the limit that the stream's socket had. A stream that shows no
-    /// socket (`AnyStream::transport`) has this time for each part of up to 64 KiB.
+    /// How long a send waits for a peer that does not read: `net::WriteLimit::time`. Each byte that
+    /// the peer takes adds 1/`write_rate` seconds. When the time runs out, the send fails with
+    /// `timed_out`. While a `receive` sends a ping or pong, `ping_timeout` holds instead if it is
+    /// shorter, and the receive fails. This replaces the limit that the socket had. Over a stream
+    /// without a socket (`AnyStream::transport`), each part of up to 64 KiB has this time.
     std::chrono::milliseconds write{30'000};
     std::uint32_t write_rate = 2048; ///< bytes a second
-    /// What the kernel keeps for a peer that is slow: `net::WriteLimit::maximum_backlog`.
+    /// How many unsent bytes the kernel keeps for a peer that reads slowly:
+    /// `net::WriteLimit::maximum_backlog`.
     std::uint32_t maximum_backlog = 131'072;
 };
 
@@ -57,12 +59,12 @@ struct Limits {
 struct AcceptOptions {
     /// The subprotocols that the server speaks. The first one that the client offers is selected.
     std::vector<std::string> subprotocols{};
-    /// Judges a valid request, such as its target and its Origin (RFC 6455, section 10.2): returns
-    /// 0 to accept, or the HTTP status of the answer, 400 to 599. A web page of any site can open a
-    /// connection with the user's cookies, so a server that relies on cookies must check the
-    /// Origin. The head is valid during the call.
+    /// Accepts or refuses a valid request, for example by its target or its Origin (RFC 6455,
+    /// section 10.2). Returns 0 to accept it, or the HTTP status of the refusal, 400 to 599. A web
+    /// page of any site can open a connection with the user's cookies, so a server that relies on
+    /// cookies must check the Origin. The head is valid during the call. Null: all are accepted.
     std::function<int(const codec::http::RequestHead&)> check{};
-    /// More fields of the response.
+    /// Additional fields of the response.
     std::vector<std::pair<std::string, std::string>> fields{};
     /// Accepts permessage-deflate: `ws::deflate()`.
     std::optional<Compression> compression{};
@@ -73,7 +75,7 @@ struct AcceptOptions {
 struct ConnectOptions {
     /// The subprotocols that are offered, the preferred one first.
     std::vector<std::string> subprotocols{};
-    /// More fields of the request, such as Origin and Authorization.
+    /// Additional fields of the request, such as Origin and Authorization.
     std::vector<std::pair<std::string, std::string>> fields{};
     /// Offers permessage-deflate: `ws::deflate()`.
     std::optional<Compression> compression{};
@@ -85,9 +87,9 @@ struct ConnectOptions {
     /// "http://user:password@proxy.example:3128". With "https://", the connection to the proxy is
     /// encrypted too. Empty: none.
     std::string proxy{};
-    /// Gets the response of a server or proxy that makes no connection: its status tells why, and
-    /// fields such as Location and WWW-Authenticate how to go on. The head is valid during the
-    /// call. An exception leaves `connect`.
+    /// Gets the response of a server or proxy that refuses the connection. Its status tells why,
+    /// and fields such as Location and WWW-Authenticate tell what to do. The head is valid during
+    /// the call. `connect` rethrows an exception of this function.
     std::function<void(const codec::http::ResponseHead&)> on_refusal{};
     Limits limits{};
 };

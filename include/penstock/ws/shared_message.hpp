@@ -15,15 +15,16 @@ class Connection;
 class CallbackSocket;
 
 /// A message that a server sends to many connections: encoded once, in memory that they share, and
-/// deflated at most once for each window size that they have agreed upon (RFC 7692).
+/// compressed at most once for each window size that they have negotiated (RFC 7692).
 ///
 ///     const ws::SharedMessage news = ws::SharedMessage::text("hello");
 ///     co_await unwrap(one.send(news));
 ///     co_await unwrap(other.send(news));
 ///
-/// A copy shares the memory, which lives as long as the last one. Functions throw `std::bad_alloc`.
+/// A copy shares the memory, which lives as long as the last copy. `text` and `binary` throw
+/// `std::bad_alloc`.
 ///
-/// Thread safety: its copies belong to one loop.
+/// Thread safety: all copies belong to one loop.
 class SharedMessage {
 public:
     /// The text must be UTF-8, which is not checked.

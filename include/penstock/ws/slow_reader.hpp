@@ -5,21 +5,23 @@
 
 namespace penstock::ws {
 
-/// What happens to a connection that reads more slowly than it is sent to.
+/// What happens when the queue of a connection that reads slowly is full.
 enum class SlowReader : std::uint8_t {
-    close,       ///< it gets close code 1013, and can connect again
-    drop_newest, ///< it does not get the message
-    drop_oldest, ///< it does not get the messages that wait for the longest time
-    /// It gets of each topic only the last message that waits. Beyond the bound, it is closed.
+    close,       ///< the connection is closed with code 1013. The client may connect again
+    drop_newest, ///< the new message is dropped
+    drop_oldest, ///< the oldest queued messages are dropped
+    /// The queue keeps only the last message of each topic. If it is full even so, the connection
+    /// is closed.
     coalesce,
 };
 
+/// The queue of messages of a `Subscriber` or `CallbackSocket`.
 struct SubscriberOptions {
     SlowReader slow_reader = SlowReader::close;
-    /// How much may wait in this process, in bytes of payload. The kernel keeps more:
-    /// `Limits::maximum_backlog`. A message that is larger alone may wait alone.
+    /// The largest queue in this process, in bytes of payload. The kernel keeps further bytes:
+    /// `Limits::maximum_backlog`. A single message may be larger than the whole queue.
     std::size_t maximum_backlog = 65'536;
-    std::size_t maximum_messages = 1024; ///< how many may wait
+    std::size_t maximum_messages = 1024; ///< the longest queue
 };
 
 } // namespace penstock::ws

@@ -25,7 +25,7 @@ class Topics;
 
 namespace detail {
 
-/// Who gets what is published, in `Topics`.
+/// A subscriber as `Topics` knows it.
 class TopicMember {
 public:
     TopicMember(const TopicMember&) = delete;
@@ -46,9 +46,10 @@ private:
     using Index = std::unordered_map<const void*, std::size_t>;
     static constexpr std::size_t nowhere = ~std::size_t{0};
 
-    /// Whether it has taken the message. It must not change the topics. Throws `std::bad_alloc`.
+    /// Returns whether the member has taken the message. Must not change the topics. Throws
+    /// `std::bad_alloc`.
     virtual bool take(const void* topic, const SharedMessage& message) = 0;
-    /// It has left the topic, whose address another one may get.
+    /// The member has left the topic. A later topic may get the same address.
     virtual void forget(const void* topic) noexcept = 0;
 
     /// `topic` is an entry of `Topics::topics_`. `nowhere` if the member is not there.
@@ -63,8 +64,9 @@ private:
 
 } // namespace detail
 
-/// Messages for all connections that have subscribed to a topic, a text that is compared as it is.
-/// A message is encoded once, and shared until the last connection has sent it.
+/// Publish and subscribe: a message goes to all connections that have subscribed to its topic. A
+/// topic is a text; texts are compared byte by byte. A message is encoded once, and shared until
+/// the last connection has sent it.
 ///
 ///     ws::Topics topics;
 ///     const auto chat = [](ws::WebSocket& socket, ws::Subscriber& self) -> Task<Result<>> {
@@ -78,19 +80,19 @@ private:
 ///     server.upgrade("/chat", "websocket",
 ///                    ws::upgrade_handler(ws::with_topics(topics, chat))); // or of http::Server
 ///
-/// It must outlive its subscribers.
+/// The object must outlive its subscribers.
 ///
-/// Thread safety: only on the thread of its loop. With a loop for each core, each has its own, and
-/// each must publish.
+/// Thread safety: only on the thread of one loop. A server on several loops needs a `Topics` for
+/// each of them, and must publish to each.
 class Topics {
 public:
     Topics() = default;
     Topics(const Topics&) = delete;
     Topics& operator=(const Topics&) = delete;
 
-    /// Gives the message to all subscribers of the topic, even to the one whose handler publishes.
-    /// Sends nothing by itself and waits for nothing: a subscriber sends what waits for it, in the
-    /// order in which it was published. Returns how many have taken it. Throws `std::bad_alloc`.
+    /// Queues the message for all subscribers of the topic, including the one whose handler
+    /// publishes. Does not wait: each connection sends its queue by itself, in the order of the
+    /// calls. Returns how many subscribers have taken the message. Throws `std::bad_alloc`.
     std::size_t publish(std::string_view topic, const SharedMessage& message);
     /// The same with a text message, which must be UTF-8.
     std::size_t publish(std::string_view topic, std::string_view text) {
@@ -131,7 +133,7 @@ struct detail::TopicMember::Place {
 /// Thread safety: that of `Topics`.
 class Subscriber final : private detail::TopicMember {
 public:
-    /// Both must outlive it.
+    /// `topics` and `socket` must outlive this object.
     Subscriber(Topics& topics, WebSocket& socket, const SubscriberOptions& options = {}) noexcept
         : topics_(topics), socket_(socket), options_(options) {}
     ~Subscriber() = default;
@@ -140,24 +142,26 @@ public:
 
     [[nodiscard]] Topics& topics() const noexcept { return topics_; }
 
-    /// From now on the connection gets what is published there. False if it did already. This and
-    /// `unsubscribe` take constant time, however many connections and topics there are. Throws
-    /// `std::bad_alloc`.
+    /// From now on the connection gets what is published to the topic. Returns false if it had
+    /// subscribed before. This and `unsubscribe` take constant time, however many connections and
+    /// topics there are. Throws `std::bad_alloc`.
     bool subscribe(std::string_view topic) { return TopicMember::subscribe(topics_, topic); }
-    /// What waits already is sent all the same. False if it had not subscribed.
+    /// Ends the subscription. Messages that are queued are still sent. Returns false if the
+    /// connection had not subscribed.
     bool unsubscribe(std::string_view topic) noexcept {
         return TopicMember::unsubscribe(topics_, topic);
     }
 
-    /// How many messages it did not get because it was slow.
+    /// How many messages were dropped because the peer reads slowly.
     [[nodiscard]] std::uint64_t dropped() const noexcept { return backlog_.dropped(); }
-    /// How many messages wait to be sent.
+    /// How many messages are queued.
     [[nodiscard]] std::size_t waiting() const noexcept { return backlog_.size(); }
 
-    /// Runs the conversation, and sends beside it what is published. Ends with it, when the message
-    /// that is being sent is whole; what waits then is not sent. Ends also with an error of
-    /// sending, or when the reader is too slow for its policy. The end by slowness is a success:
-    /// the close frame was sent, or could not be within `Limits::close`.
+    /// Runs the conversation, and sends beside it what is published. When the conversation ends,
+    /// this finishes the message that is being sent, drops the queue, and returns the
+    /// conversation's result. It ends earlier with an error of sending, or when the peer reads too
+    /// slowly for `SubscriberOptions`. The latter is a success: the close frame was sent, or could
+    /// not be sent within `Limits::close`.
     [[nodiscard]] Task<Result<>> run(Task<Result<>> conversation);
 
 private:

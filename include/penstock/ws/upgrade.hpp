@@ -14,20 +14,20 @@
 
 namespace penstock::ws {
 
-/// Makes a WebSocket handler a route of an `http::Server`, so that both protocols share a port, its
-/// encryption and its shutdown:
+/// Makes a WebSocket handler a route of an `http::Server`, so that both protocols share the port,
+/// the encryption and the shutdown:
 ///
 ///     http::Server server;
 ///     server.get("/", page);
 ///     server.upgrade("/chat", "websocket", ws::upgrade_handler(chat));
 ///
-/// `handler` is what `ws::Server::serve` takes, and gets a socket whose opening handshake is done.
-/// When it returns, the connection is closed: with code 1000, or 1011 if it returned an error other
-/// than the end of the connection, or threw an exception. `http::Server::stop` sends each client a
-/// close frame with code 1001, which the handler sees as `Error::closed`.
+/// `handler` is the same as for `ws::Server::serve`, and gets a socket after its opening handshake.
+/// When the handler has returned, the connection is closed: with code 1000, or 1011 if the handler
+/// returned an error other than the end of the connection, or threw. `http::Server::stop` sends
+/// each client a close frame with code 1001, which the handler sees as `Error::closed`.
 ///
-/// Errors, including those of the handshake, and exceptions are passed to
-/// `http::ServerOptions::on_failure`.
+/// Errors: `http::ServerOptions::on_failure` gets those of the handshake and of the handler, and
+/// the handler's exceptions.
 ///
 /// Cancellation: cancels the handler, and closes the connection without a close frame.
 [[nodiscard]] std::function<Task<Result<>>(http::Upgrade&)>

@@ -53,8 +53,8 @@ namespace penstock::ws {
 /// Close codes (RFC 6455, section 7.4.1).
 namespace close_code = codec::websocket::close_code;
 
-/// A WebSocket connection (RFC 6455) over a stream, with permessage-deflate (RFC 7692) where both
-/// ends want it. `WebSocket` is the one over TCP or TLS:
+/// A WebSocket connection (RFC 6455) over a stream, with permessage-deflate (RFC 7692) if both ends
+/// agree to it. `WebSocket` is the type for TCP and TLS:
 ///
 ///     Task<Result<>> greet() {
 ///         auto socket = co_await unwrap(ws::WebSocket::connect("ws://localhost:8080/chat"));
@@ -67,20 +67,21 @@ namespace close_code = codec::websocket::close_code;
 /// `ws::Server` accepts connections. `S` is any stream, or a reference to one that outlives this
 /// object. Over TCP and Unix sockets, a connection that waits for a message holds no input buffer.
 ///
-/// `receive` answers pings and the peer's close frame, and sends pings to a silent peer, so a
-/// program that wants that must receive. One task may receive while others send. Concurrent
-/// senders take turns, in the order of their calls; messages do not interleave. The object must
-/// not be moved or destroyed while an operation waits. The use of one that was moved from
+/// `receive` answers pings and the peer's close frame, and sends pings to a silent peer. So a task
+/// must always receive, even in a program that needs no messages. One task may receive while others
+/// send. Concurrent senders take turns in the order of their calls; messages do not interleave. The
+/// object must not be moved or destroyed while an operation waits. Using a moved-from object
 /// terminates the program with a message.
 ///
-/// Back-pressure: a send waits until the stream has taken the whole message. What the program does
-/// not receive stays in the kernel's buffers, and then at the peer. A peer that does not read ends
-/// the send with `timed_out` (`Limits::write`), and a receive that has to answer its pings.
+/// Back-pressure: a send waits until the stream has taken the whole message. Messages that the
+/// program does not receive stay in the kernel's buffers, and then at the peer. If the peer does
+/// not read, a send fails with `timed_out` (`Limits::write`), and so does a receive that has to
+/// answer pings.
 ///
 /// Cancellation: a cancelled receive loses no message. A send that is cancelled while it waits for
-/// its turn has sent nothing. One that is cancelled while it sends, or fails, may have sent a part
-/// of a frame. Later sends then fail with `Error::broken`. The same holds for a receive that is
-/// cancelled while a pong waits because the peer reads nothing.
+/// its turn has sent nothing. A send that fails, or is cancelled while it sends, may have sent a
+/// part of a frame. Later sends then fail with `Error::broken`. The same holds for a receive that
+/// is cancelled while its pong waits for a peer that does not read.
 ///
 /// Thread safety: that of `S`.
 template <typename S>
@@ -95,11 +96,11 @@ public:
     /// {.encrypt = tls::client_encryption(context)})`. With `ConnectOptions::proxy`, through an
     /// HTTP proxy, encrypted or not. Redirects are not followed.
     ///
-    /// Errors: `invalid_argument` for a URL that is neither, that has a user name or a fragment, or
-    /// an invalid proxy; `protocol_not_supported` for wss, or a proxy of https, without
-    /// `ConnectOptions::encrypt`; those
-    /// of `net::TcpStream::connect` and of the other `connect`; `Error::proxy_refused`;
-    /// `timed_out` if all of it takes longer than `Limits::handshake`.
+    /// Errors: `invalid_argument` for a URL that is neither ws nor wss, or has a user name or a
+    /// fragment, and for an invalid proxy; `protocol_not_supported` for wss, or an https proxy,
+    /// without `ConnectOptions::encrypt`; those of `net::TcpStream::connect` and of the other
+    /// `connect`; `Error::proxy_refused`; `timed_out` if all of it takes longer than
+    /// `Limits::handshake`.
     [[nodiscard]] static Task<Result<BasicWebSocket>> connect(std::string url,
                                                               ConnectOptions options = {})
         requires std::same_as<S, AnyStream>
@@ -110,10 +111,11 @@ public:
 
     /// Makes a client's opening handshake over a connected stream. `host` is the Host field: the
     /// server's name, with the port unless that is the default one. `target` is path and query,
-    /// such as "/chat?room=1". Any status but 101, including a redirect, is
-    /// `HandshakeError::unexpected_status`; `ConnectOptions::on_refusal` gets the response.
+    /// such as "/chat?room=1".
     ///
-    /// Errors: those of `accept`, and `Error::unexpected_extension`.
+    /// Errors: those of `accept`, `Error::unexpected_extension`, and
+    /// `HandshakeError::unexpected_status` for any status but 101, including a redirect.
+    /// `ConnectOptions::on_refusal` gets that response.
     [[nodiscard]] static Task<Result<BasicWebSocket>>
     connect(S stream, std::string host, std::string target, ConnectOptions options = {}) {
         BasicWebSocket socket(std::forward<S>(stream), Role::client, options.limits);
@@ -142,8 +144,8 @@ public:
         co_return socket;
     }
 
-    /// Makes the opening handshake of a request that an `http::Server` has received, and takes its
-    /// connection over, with what the client has sent since:
+    /// Makes the opening handshake for a request that an `http::Server` has received, and takes
+    /// over its connection, with the bytes that the client has sent since:
     ///
     ///     server.upgrade("/chat", "websocket", [](http::Upgrade& upgrade) -> Task<Result<>> {
     ///         auto socket = co_await unwrap(ws::WebSocket::accept(upgrade));
@@ -168,49 +170,49 @@ public:
         co_return socket;
     }
 
-    /// Waits for a message. Fragments are joined. The message is valid until the next call.
+    /// Waits for a message, whose fragments are joined. The message is valid until the next call.
     ///
-    /// Errors: `Error::closed` when the peer has closed (`close_code()` gives its code),
-    /// `Error::truncated` if the connection ended without that, `timed_out` if the peer does not
-    /// answer a ping (`Limits::ping_timeout`), those of the stream, `device_or_resource_busy` if
-    /// another task receives, `operation_in_progress` inside a message that `receive_part` has
-    /// begun. `Error::protocol_violation`, `Error::invalid_payload` and `Error::message_too_big`
-    /// are final: the peer got a close frame.
+    /// Errors: `Error::closed` after the peer's close frame (`close_code()` returns its code),
+    /// `Error::truncated` if the connection ended without one, `timed_out` if the peer does not
+    /// answer a ping (`Limits::ping_timeout`) or is idle (`Limits::idle`), those of the stream,
+    /// `device_or_resource_busy` if another task receives, `operation_in_progress` inside a message
+    /// that `receive_part` has begun. `Error::protocol_violation`, `Error::invalid_payload` and
+    /// `Error::message_too_big` are final: the peer got a close frame.
     [[nodiscard]] Receive receive() noexcept;
 
-    /// Waits for a part of a message: what has arrived of it. For messages that are too large to
-    /// be stored: `Limits::streamed_message` limits them, not `Limits::message`.
+    /// Waits for a part of a message and returns what has arrived. For messages that are too large
+    /// to be stored: `Limits::streamed_message` limits them, not `Limits::message`.
     ///
     /// Errors: those of `receive`; `operation_in_progress` inside a message that a cancelled
     /// `receive` has begun.
     [[nodiscard]] Task<Result<MessagePart>> receive_part();
 
-    /// Sends a text message. The text must be UTF-8, which is not checked. It must stay until the
-    /// operation has ended, which `co_await socket.send_text(text)` guarantees.
+    /// Sends a text message. The text must be UTF-8, which is not checked. It must live until the
+    /// operation has ended. `co_await socket.send_text(text)` guarantees that.
     ///
     /// Errors: those of the stream, `Error::closed` after a close frame of either side,
     /// `Error::broken`.
     [[nodiscard]] Send send_text(std::string_view text) noexcept;
 
-    /// Sends a binary message. As `send_text`.
+    /// Sends a binary message. Lifetime and errors: as `send_text`.
     [[nodiscard]] Send send_binary(Bytes payload) noexcept;
 
-    /// Sends a message of the same kind as the received one. A server that sends the last received
-    /// message back does so without a copy.
+    /// Sends a message of the same kind as a received one. A server sends the last received message
+    /// back without a copy.
     [[nodiscard]] Send send(const Message& message) noexcept;
 
-    /// Sends a message that other connections get too, by a server without encoding it again. It
-    /// waits for its turn as any other. Errors: as `send_text`.
+    /// Sends a message that other connections get too. A server does not encode it again. It waits
+    /// for its turn like any other. Errors: as `send_text`.
     [[nodiscard]] Task<Result<>> send(SharedMessage message);
 
-    /// Begins a message that is sent in parts: takes the turn to send. Other messages wait until
-    /// the writer is finished or destroyed; pings, pongs and close frames do not. Errors: as
+    /// Begins a message that is sent in parts, and takes the turn to send. Other messages wait
+    /// until the writer is finished or destroyed; pings, pongs and close frames do not. Errors: as
     /// `send_text`.
     [[nodiscard]] Task<Result<Writer>> begin_text() { return begin(Opcode::text); }
     [[nodiscard]] Task<Result<Writer>> begin_binary() { return begin(Opcode::binary); }
 
-    /// Sends a ping. `receive` drops the answer: what it proves is that the peer is there. Errors:
-    /// as `send_text`, and `message_size` for more than 125 bytes.
+    /// Sends a ping. `receive` takes the pong as a sign of life and drops it. Errors: as
+    /// `send_text`, and `message_size` for more than 125 bytes.
     [[nodiscard]] Task<Result<>> ping(Bytes payload = {}) {
         if (payload.size() > codec::websocket::maximum_control_payload) {
             co_return failure(std::errc::message_size);
@@ -225,21 +227,23 @@ public:
         co_return co_await write(connection_->control_frame(Opcode::ping, payload));
     }
 
-    /// Sends a close frame, and waits for the peer's. Messages that arrive before that are dropped,
-    /// each as a whole: if this is cancelled and the program receives on, `receive_part` continues
-    /// no message of which this has dropped a part, but returns the first part of a later one.
-    /// If another task receives, that one gets the peer's close frame and all messages before it,
-    /// and this call does not wait.
-    /// After a violation by the peer, which got its close frame already, this drops input until the
-    /// connection ends, so that the peer can read that frame. The close frame is sent before the
-    /// rest of a message that a `Writer` has begun.
+    /// Sends a close frame and waits for the peer's. Messages that arrive before that are dropped.
+    /// If another task receives, that task gets the peer's close frame and all messages before it,
+    /// and this call does not wait. The close frame is sent before the rest of a message that a
+    /// `Writer` has begun.
+    ///
+    /// After a violation by the peer the close frame has already been sent. This call then drops
+    /// input until the connection ends, so that the peer can read that frame.
     ///
     /// `code` is 1000 to 1003, 1007 to 1014, 3000 to 4999, or `close_code::none` to send none. A
     /// reason is cut to 123 bytes. The stream stays open: destroying the object closes it.
     ///
     /// Errors: `invalid_argument` for another code, those of the stream, `Error::broken`,
-    /// `Error::truncated` if the connection ends without an answer, and `timed_out`, after
-    /// `Limits::close`, which begins with the first `close` or `begin_close`.
+    /// `Error::truncated` if the connection ends without an answer, and `timed_out` after
+    /// `Limits::close`, counted from the first `close` or `begin_close`.
+    ///
+    /// Cancellation: the program may receive again. `receive_part` never continues a message of
+    /// which `close` has dropped a part: it returns the first part of a later message.
     [[nodiscard]] Task<Result<>> close(std::uint16_t code = close_code::normal,
                                        std::string reason = {}) {
         if (code != close_code::none && !codec::websocket::may_be_sent(code)) {
@@ -249,8 +253,8 @@ public:
                                                                 close_and_wait(code, reason));
     }
 
-    /// Sends a close frame and does not wait for the peer's: a receive returns `Error::closed` when
-    /// that has come, and the messages before it. Errors: those of `close`.
+    /// Sends a close frame and does not wait for the peer's. `receive` returns the messages before
+    /// that one, and then `Error::closed`. Errors: those of `close`.
     [[nodiscard]] Task<Result<>> begin_close(std::uint16_t code = close_code::normal,
                                              std::string reason = {}) {
         if (code != close_code::none && !codec::websocket::may_be_sent(code)) {
@@ -264,25 +268,25 @@ public:
     /// The peer's close code: 1005 if its close frame had none, 1006 if the connection ended
     /// without a close frame, 0 before that.
     [[nodiscard]] std::uint16_t close_code() const noexcept { return connection_->peer_code; }
-    /// The peer's reason.
+    /// The reason in the peer's close frame. Empty if there is none.
     [[nodiscard]] std::string_view close_reason() const noexcept {
         return connection_->peer_reason ? std::string_view(*connection_->peer_reason)
                                         : std::string_view();
     }
 
-    /// The target of a client's request, such as "/chat?room=1". Empty for a client.
+    /// For a server: the target of the request, such as "/chat?room=1". Empty for a client.
     [[nodiscard]] std::string_view target() const noexcept { return opening_->target; }
-    /// The fields of the peer's head. Valid as long as this object. They are parsed when this is
-    /// first called, which throws `std::bad_alloc`, so that they cost a connection no memory
-    /// before.
+    /// The fields of the peer's head. Valid as long as this object. The first call parses them, so
+    /// that a connection whose fields nobody reads spends no memory on them. Throws
+    /// `std::bad_alloc`.
     [[nodiscard]] codec::http::Fields fields() const { return opening_->fields(); }
-    /// Frees the peer's head, which a connection otherwise keeps to its end: that of a browser has
-    /// about 500 bytes. From then on `target` and `fields` are empty; what they returned before is
-    /// no longer valid.
+    /// Frees the peer's head, which a connection otherwise keeps until its end: a browser's has
+    /// about 500 bytes. From then on `target` and `fields` are empty, and views that they have
+    /// returned are invalid.
     void forget_head() noexcept { opening_->forget(); }
     /// The selected subprotocol. Empty if there is none.
     [[nodiscard]] std::string_view subprotocol() const noexcept { return opening_->subprotocol; }
-    /// What both ends have agreed upon, if they compress.
+    /// The negotiated parameters of permessage-deflate. Empty without compression.
     [[nodiscard]] const std::optional<DeflateParameters>& compression() const noexcept {
         return opening_->compression;
     }
@@ -436,8 +440,8 @@ private:
     penstock::detail::MovableState<detail::Opening> opening_{"a ws::WebSocket"};
 };
 
-/// A message that is sent in parts, each as a frame (RFC 6455, section 5.4). It has the turn to
-/// send. Must not outlive its socket.
+/// A message that is sent in parts, each as a frame (RFC 6455, section 5.4). The writer holds the
+/// turn to send. It must not outlive its socket.
 ///
 /// Destroying it before `finish` breaks the connection if a part was sent: later sends fail with
 /// `Error::broken`, because the message cannot be ended.
@@ -455,7 +459,7 @@ public:
         }
     }
 
-    /// Sends a part. With compression, it may be kept back until there is more. Errors and
+    /// Sends a part. With compression, the part may be kept until there is more. Errors and
     /// cancellation: as `send_text`.
     [[nodiscard]] Task<Result<>> write(Bytes part) { return send(part, false); }
 

@@ -27,22 +27,22 @@ namespace penstock::ws {
 struct SessionOptions {
     /// Of each connection.
     ConnectOptions connect{};
-    /// Before another attempt, the session waits for a random part of this time, which doubles with
-    /// each attempt.
+    /// Before another attempt, the session waits for a random part of a bound. The bound starts
+    /// with `first_delay` and doubles with each attempt, up to `longest_delay`.
     std::chrono::milliseconds first_delay{500};
     std::chrono::milliseconds longest_delay{30'000};
-    /// After a connection that lasted this long, the times begin with `first_delay` again.
+    /// After a connection that lasted this long, the bound starts with `first_delay` again.
     std::chrono::milliseconds stable_after{10'000};
-    /// Runs on each new connection before the subscriptions are sent: a login, for example. Null:
-    /// nothing. An error of it ends the connection, and is judged as one of `connect`.
+    /// Runs on each new connection before the subscriptions are sent, for example to log in. Null:
+    /// nothing. An error ends the connection, and is treated as an error of `connect`.
     std::function<Task<Result<>>(WebSocket&)> greet{};
     /// Gets the error of each attempt that failed and of each connection that was lost. Null:
     /// dropped. It must not throw.
     std::function<void(std::error_code)> on_failure{};
 };
 
-/// A client's conversation with a server that outlives its connections: it connects when the
-/// program first receives or sends, and again after each loss.
+/// A client's session with a server, over as many connections as it takes. It connects when the
+/// program first receives or sends, and again after each loss of the connection.
 ///
 ///     ws::WebSocketSession session("ws://localhost:8080/feed");
 ///     co_await unwrap(session.subscribe("trades", R"({"subscribe": "trades"})"));
@@ -54,46 +54,48 @@ struct SessionOptions {
 /// What the server sends while there is no connection is lost. A message of the program is sent at
 /// most once.
 ///
-/// It gives up when another attempt cannot succeed: after `invalid_argument` and
-/// `protocol_not_supported`; after a response to the handshake that is not from a WebSocket server,
-/// but for the statuses 408, 425, 429, 500, 502, 503 and 504; after a close code 1002, 1003, 1007
-/// to 1010 or 3000 to 4999; after data from the server that violates the protocol or a limit. After
-/// everything else it tries again forever, until `close` or a cancellation.
+/// The session ends when another attempt cannot succeed: after `invalid_argument` and
+/// `protocol_not_supported`; after a handshake response that is not a WebSocket server's, except
+/// with status 408, 425, 429, 500, 502, 503 or 504; after a close code 1002, 1003, 1007 to 1010 or
+/// 3000 to 4999; after data from the server that violates the protocol or a limit. After any other
+/// error it tries again, without end, until `close` or a cancellation.
 ///
-/// One task may receive while others send. Must not be destroyed while an operation waits.
+/// One task may receive while others send. The object must not be destroyed while an operation
+/// waits.
 ///
 /// Thread safety: only on the thread of its loop.
 class WebSocketSession {
 public:
-    /// `url` is that of `WebSocket::connect`.
+    /// Takes a URL as `WebSocket::connect` does. Does not connect yet.
     explicit WebSocketSession(std::string url, SessionOptions options = {});
     WebSocketSession(const WebSocketSession&) = delete;
     WebSocketSession& operator=(const WebSocketSession&) = delete;
-    /// Without a close frame.
+    /// Closes the connection without a close frame.
     ~WebSocketSession();
 
-    /// Waits until there is a connection. Not needed: the others connect too. Errors: those that
-    /// end the session, `Error::closed` after `close`, `operation_canceled`.
+    /// Waits until there is a connection. Optional: the other members connect too. Errors: the one
+    /// that has ended the session, `Error::closed` after `close`, `operation_canceled`.
     [[nodiscard]] Task<Result<>> connect();
 
-    /// Waits for a message, over as many connections as it takes. It is valid until the next call.
-    /// Errors: as `connect`, and `device_or_resource_busy` if another task receives. A cancelled
-    /// one loses no message.
+    /// Waits for a message, over as many connections as it takes. The message is valid until the
+    /// next call. Errors: as `connect`, and `device_or_resource_busy` if another task receives. A
+    /// cancelled receive loses no message.
     [[nodiscard]] Task<Result<Message>> receive();
 
     /// Sends a message on the present connection, or on the next one if there is none. Errors: as
-    /// `connect`, and those of the connection that was lost meanwhile: then the message may have
-    /// arrived or not. It is not sent again.
+    /// `connect`, and those of a connection that is lost while it sends: the message may then have
+    /// arrived or not, and is not sent again.
     [[nodiscard]] Task<Result<>> send_text(std::string text);
-    /// The same with a binary message, which must stay until this has ended.
+    /// The same with a binary message. The bytes must live until the task has ended.
     [[nodiscard]] Task<Result<>> send_binary(Bytes payload);
 
-    /// Sends the text `message` now, if there is a connection, and on each new one before what else
-    /// the program sends, in the order of the calls. `name` is the program's; one that exists is
-    /// replaced. Errors: `operation_canceled`; the subscription is kept all the same.
+    /// Sends the text `message` now, if there is a connection, and on each new connection before
+    /// any other message of the program. Subscriptions are sent in the order of the calls. The
+    /// program chooses `name`; a subscription of the same name is replaced. Errors:
+    /// `operation_canceled`, after which the subscription is kept all the same.
     [[nodiscard]] Task<Result<>> subscribe(std::string name, std::string message);
-    /// Forgets it, and sends `message` if there is a connection and the text is not empty. False if
-    /// there is no such name.
+    /// Removes a subscription. Sends `message` if it is not empty and there is a connection.
+    /// Returns false if there is no subscription of this name.
     [[nodiscard]] Task<Result<bool>> unsubscribe(std::string_view name, std::string message = {});
 
     /// Ends the session: closes the connection, and all calls that wait return `Error::closed`.
@@ -101,7 +103,7 @@ public:
     [[nodiscard]] Task<Result<>> close(std::uint16_t code = close_code::normal);
 
     [[nodiscard]] bool connected() const noexcept { return current_ != nullptr; }
-    /// How many connections there were, with the present one.
+    /// How many connections there were, including the present one.
     [[nodiscard]] std::uint64_t connections() const noexcept { return connections_; }
 
 private:
