@@ -67,18 +67,19 @@ def basic_auth(
     credentials: tuple[str, str] | Iterable[tuple[str, str]] | None = None,
     check_credentials: _Check | None = None,
 ) -> Callable[[ServerConnection, Request], Awaitable[Response | None]]:
-    """Return a `process_request` that lets in who has a password.
+    """Return a `process_request` that accepts clients with valid Basic credentials (RFC 7617).
 
-    The connection's `username` is then the user's name. Others get the status 401. Give either
-    `credentials` or `check_credentials`.
+    It sets the connection's `username`. Other clients get the status 401. Give either `credentials`
+    or `check_credentials`.
 
     Args:
-        realm: The name of what is protected, which a browser shows: ASCII, without quotes.
+        realm: The name of the protected area, which a browser shows: ASCII, without quotes.
         credentials: A pair of user name and password, or several.
-        check_credentials: Function or coroutine function that tells whether a pair is right.
+        check_credentials: A function or coroutine function that gets user name and password, and
+            returns whether they are valid.
 
     Raises:
-        TypeError: If `credentials` is something else.
+        TypeError: If `credentials` is neither a pair nor an iterable of pairs.
         ValueError: If both or none are given, or the realm cannot be sent.
     """
     if (credentials is None) == (check_credentials is None):

@@ -177,18 +177,21 @@ def _handshake_error(fault: str, response: Response) -> Exception:
 class connect:  # a function for its users, who await it or enter it
     """Connect to a WebSocket server.
 
-    Use it as `connection = await connect(uri)`, as `async with connect(uri) as connection`, which
-    closes the connection at the end, or as `async for connection in connect(uri)`, which connects
-    again after a delay whenever the connection was lost, or could not be opened. The delays grow
-    while the server is not there, or closes at once, and begin anew after a connection that has
-    lasted for 10 s or that this end has closed. It raises what another attempt would not mend: a
-    status, even of a proxy, other than 500, 502, 503 and 504, and an answer that is not a valid
-    handshake.
+    There are three ways to use it:
+
+    - `connection = await connect(uri)`.
+    - `async with connect(uri) as connection` closes the connection at the end.
+    - `async for connection in connect(uri)` connects again after a delay whenever the connection
+      was lost or could not be opened. The delays grow while the server does not accept connections,
+      or closes them at once. They begin anew after a connection that has lasted for 10 s or that
+      this end has closed. The iteration raises an exception if another attempt would not help: for
+      a status, of the server or a proxy, other than 500, 502, 503 and 504, and for an answer that
+      is not a valid handshake.
 
     Redirects are followed, at most 10, but not from wss:// to ws://. Another server does not get
     the fields Authorization, Cookie and Proxy-Authorization of `additional_headers`.
 
-    Works on any asyncio event loop; on Penstock's, messages take a shorter way.
+    Works on any asyncio event loop; on Penstock's, messages cost less time.
 
     Args:
         uri: A ws:// or wss:// address; user and password become Basic authorization.
@@ -200,23 +203,26 @@ class connect:  # a function for its users, who await it or enter it
         additional_headers: Header fields to add to the request. They replace Host, Origin and
             Authorization.
         user_agent_header: The User-Agent field, if `additional_headers` has none; None sends none.
-        proxy: True takes the proxy that the environment names, if any, None none. Otherwise an
-            address: http:// or https:// for CONNECT, socks5h://, socks5://, socks4a:// or
-            socks4:// with the package python-socks. It is not used with `sock` or a Unix socket.
-        process_exception: For `async for`: returns None if another attempt may succeed after this
-            exception, else what is raised. It replaces the rule above.
+        proxy: True uses the proxy that the environment names, if any; None uses no proxy. Otherwise
+            the proxy's address: http:// or https:// for CONNECT; socks5h://, socks5://, socks4a://
+            or socks4:// with the package python-socks. Not used with `sock` or a Unix socket.
+        process_exception: For `async for`: called with the exception of a failed attempt. Returns
+            None if another attempt may succeed, else the exception to raise. It replaces the rule
+            above.
         open_timeout: Seconds for connecting and the handshake; None has no limit.
         ping_interval: Seconds between keepalive pings; None sends none.
-        ping_timeout: Seconds in which something must arrive after a ping; otherwise the connection
-            fails with 1011. While reading is paused the time does not run. None has no limit.
+        ping_timeout: Seconds in which something must arrive after a ping, and in which the peer
+            must read something while sends wait; otherwise the connection fails with 1011. While
+            reading is paused, the first time does not run. None has no limit.
         close_timeout: Seconds for the closing handshake, after which the connection is aborted.
-        reconnect_delays: For `async for`: called for an iterator of the delays in seconds.
-        max_size: Bytes of a message, compressed or not, beyond which the connection fails with
-            1009; None has no limit. Of a pair, the first counts.
-        max_queue: Messages that are received ahead before reading pauses; None has no limit. Of a
-            pair, the second is the number at which reading goes on, otherwise a quarter.
-        write_limit: Bytes in the transport's buffer at which `send` waits; of a pair, the second is
-            the size at which it goes on. None keeps the loop's own limits.
+        reconnect_delays: For `async for`: returns an iterator of the delays, in seconds.
+        max_size: The largest message in bytes, compressed or not. A larger one fails the connection
+            with 1009. None has no limit. Of a pair, the first counts.
+        max_queue: Messages that are received ahead before reading pauses; None has no limit. The
+            second of a pair is the number at which reading goes on; by default a quarter of the
+            first.
+        write_limit: Bytes in the transport's buffer at which `send` waits. The second of a pair is
+            the size at which it goes on. None keeps the event loop's limits.
         logger: The logger, or its name; that of the package by default.
         create_connection: Called instead of `ClientConnection` with the same arguments.
         ssl: The TLS context; True or None is the default one for wss://.
@@ -227,15 +233,15 @@ class connect:  # a function for its users, who await it or enter it
             proxy's connection to it. For TLS with an https:// proxy they begin with `proxy_`.
 
     Raises:
-        InvalidURI: If the address is invalid.
-        InvalidProxy: If the proxy's is.
+        InvalidURI: If `uri` is not a WebSocket address.
+        InvalidProxy: If the proxy's address is not valid.
         OSError: If the connection fails.
-        TimeoutError: If it takes longer than `open_timeout`.
-        ProxyError: If the proxy refuses.
+        TimeoutError: If connecting and the handshake take longer than `open_timeout`.
+        ProxyError: If the proxy refuses to connect.
         InvalidStatus: If the server answers with a status other than 101.
-        SecurityError: If it redirects from wss:// to ws://, or too often.
-        NegotiationError: If it selects a subprotocol or an extension that was not offered.
-        InvalidHandshake: If its answer is otherwise invalid; base of the four above.
+        SecurityError: If the server redirects from wss:// to ws://, or more than 10 times.
+        NegotiationError: If the server selects a subprotocol or an extension that was not offered.
+        InvalidHandshake: If the answer is otherwise invalid; base of the four above.
     """
 
     def __init__(

@@ -26,9 +26,8 @@ from penstock.websocket.exceptions import (
     ConnectionClosed,
     ConnectionClosedError,
     ConnectionClosedOK,
-    ProtocolError,
 )
-from penstock.websocket.frames import Close, CloseCode, Opcode, control_payload
+from penstock.websocket.frames import Close, CloseCode, Opcode, control_payload, sendable_close
 from penstock.websocket.keepalive import Keepalive
 from penstock.websocket.options import (
     ConnectionOptions,
@@ -55,22 +54,24 @@ class Connection(_core.WebSocketConnection):
     to the event loop on which it was opened and is not thread safe.
 
     `await connection.send(message, text=None)` sends str as text, bytes-like data as binary, and an
-    iterable of either in fragments. `text=True` sends UTF-8 bytes as text, which is not checked,
-    `text=False` a str as binary.
+    iterable of either in fragments. `text=True` sends bytes as text; whether they are UTF-8 is not
+    checked. `text=False` sends a str as binary. While the transport's buffer is above its limit,
+    `send` waits.
 
     `write(message, text=None)` is `send` for code that cannot wait: the message is sent at once, or
-    put into the transport's buffer, however full that is. It raises ConnectionClosed, and
-    ConcurrencyError while another message is sent in fragments.
+    appended to the transport's buffer, however full that is. It raises ConnectionClosed, and
+    ConcurrencyError while another message is being sent in fragments.
 
-    `await connection.recv(decode=None)` is the next message. `decode=False` returns a text's bytes,
-    `decode=True` a binary message as str; if that is not UTF-8, the connection fails with 1007.
+    `await connection.recv(decode=None)` returns the next message. `decode=False` returns a text as
+    bytes, `decode=True` a binary message as str; if that is not UTF-8, the connection fails with
+    1007. Cancelling `recv` loses no message.
 
     Attributes:
         id: A random UUID, for logs.
         request: The client's handshake request.
         response: The server's handshake response.
         subprotocol: The selected subprotocol, or None.
-        latency: Seconds of the last answered keepalive ping; 0 before the first.
+        latency: Seconds between the last ping that was answered and its pong; 0 before the first.
         close_rcvd: The close frame that was received, or None.
         close_sent: The close frame that was sent, or None.
     """
@@ -188,9 +189,9 @@ class Connection(_core.WebSocketConnection):
     async def recv_streaming(self, decode: bool | None = None) -> AsyncIterator[Data]:
         """Iterate over the parts of the next message as they arrive.
 
-        A part is what has arrived of a frame: it need not be a whole fragment. A message that has
-        arrived before is one part. The iterator must reach its end; else no further message can be
-        received.
+        A part is the data of a frame that has arrived so far; it need not be a whole fragment. A
+        message that has arrived before the call is one part. The iterator must reach its end;
+        otherwise no further message can be received.
 
         Args:
             decode: As for `recv`.
@@ -230,23 +231,23 @@ class Connection(_core.WebSocketConnection):
         """Call a function with each message until the connection is closed.
 
         This takes less time than `async for`, because no task is resumed: the function is called
-        when the message arrives. It cannot wait; it answers with `write`. It runs in a copy of the
-        caller's context, and `asyncio.current_task()` is None in it.
+        when the message arrives. The function cannot wait; it answers with `write`. It runs in a
+        copy of the caller's context, in which `asyncio.current_task()` is None.
 
-        No message is delivered while the transport's buffer is beyond its limit. Messages then wait
-        as for `recv`, and reading pauses at `max_queue`.
+        No message is delivered while the transport's buffer is above its limit. Messages are then
+        queued as for `recv`, and reading pauses at `max_queue`.
 
-        Cancelling the call ends the delivery when it returns. The messages that were not delivered
-        can be received.
+        Cancelling the call ends the delivery when the call returns. `recv` then returns the
+        messages that were not delivered.
 
         Args:
-            function: Called with one message, str or bytes. What it returns is ignored.
+            function: Called with one message, str or bytes. Its result is ignored.
 
         Raises:
             ConnectionClosedError: If the connection has not ended normally.
             ConcurrencyError: If another call receives.
-            TypeError: If the function is none, or one that waits.
-            Exception: What the function raises. It is not called again.
+            TypeError: If `function` cannot be called, or is a coroutine function.
+            Exception: The exception of the function, which is not called again.
         """
         given: object = function
         if not callable(given) or inspect.iscoroutinefunction(given):
@@ -282,8 +283,8 @@ class Connection(_core.WebSocketConnection):
         elif exception is None:
             end.set_result(None)
         elif isinstance(exception, StopIteration | GeneratorExit):
-            # A future refuses the one. A coroutine that raises it gets a RuntimeError (PEP 479).
-            # The other, thrown into a task, ends its outermost coroutine.
+            # A future refuses StopIteration; a coroutine that raises it gets a RuntimeError too
+            # (PEP 479). GeneratorExit, thrown into a task, would end its outermost coroutine.
             cause = RuntimeError(f"the function of for_each() raised {type(exception).__name__}")
             cause.__cause__ = exception
             end.set_exception(cause)
@@ -335,7 +336,7 @@ class Connection(_core.WebSocketConnection):
             if isinstance(parts, AsyncIterable):
                 async for part in parts:
                     kind = await self._send_fragment(part, kind, text)
-                    # Apart from the sending: cancelled here, the message has begun.
+                    # Outside _send_fragment(): if this is cancelled, `kind` is set already.
                     await self._drain()
             else:
                 for part in parts:
@@ -345,7 +346,7 @@ class Connection(_core.WebSocketConnection):
                 await self._check_open()
                 self._send_frame(Opcode.CONT, b"", True)
         except BaseException:
-            # The peer would take what is sent next for the rest of this message.
+            # The peer would read the next message as the rest of this one.
             if kind is not None and self.state is State.OPEN:
                 self._fail(1011, "error in fragmented message")
             raise
@@ -379,15 +380,16 @@ class Connection(_core.WebSocketConnection):
         """Send a ping.
 
         Args:
-            data: Its payload, at most 125 bytes; 4 random bytes if None.
+            data: The payload, at most 125 bytes; 4 random bytes if None.
 
         Returns:
-            A future with the seconds until the pong. `await (await connection.ping())` waits for
-            it.
+            A future whose result is the number of seconds until the pong.
+            `await (await connection.ping())` waits for the pong.
 
         Raises:
             ConnectionClosed: If the connection is closed; the future raises it too.
             ConcurrencyError: If a ping with that payload is unanswered.
+            ProtocolError: If the payload is too long.
         """
         given = None if data is None else control_payload(data)
         await self._check_open()
@@ -407,13 +409,14 @@ class Connection(_core.WebSocketConnection):
         self._send_frame(Opcode.PING, payload, True)
 
     async def pong(self, data: DataLike = b"") -> None:
-        """Send a pong that no ping has asked for.
+        """Send an unsolicited pong (RFC 6455, 5.5.3).
 
         Args:
-            data: Its payload, at most 125 bytes.
+            data: The payload, at most 125 bytes.
 
         Raises:
             ConnectionClosed: If the connection is closed.
+            ProtocolError: If the payload is too long.
         """
         payload = control_payload(data)
         await self._check_open()
@@ -424,11 +427,12 @@ class Connection(_core.WebSocketConnection):
     async def close(self, code: int = 1000, reason: str = "") -> None:
         """Close the connection: send a close frame, wait for the peer's and for the end of TCP.
 
-        After `close_timeout` the connection is aborted; the cause of ConnectionClosed is then a
-        TimeoutError. Does nothing more if it is closed. Messages
-        that were received before can still be received; of those that arrive during the closing,
-        `max_queue`. Cancelling the call aborts nothing: the timeout still applies. While a message
-        is sent in fragments, the connection fails with 1011.
+        If that takes longer than `close_timeout`, the connection is aborted; the cause of
+        ConnectionClosed is then a TimeoutError. A call on a closed connection returns at once.
+        `recv` still returns the messages that arrived before, and at most `max_queue` of those that
+        arrive during the closing. Cancelling the call ends the wait only: the closing goes on, and
+        `close_timeout` still applies. If a message is being sent in fragments, the connection fails
+        with 1011.
 
         Args:
             code: 1000 to 1003, 1007 to 1014 or 3000 to 4999.
@@ -438,13 +442,11 @@ class Connection(_core.WebSocketConnection):
             ProtocolError: If the code or the reason cannot be sent. It is a ValueError too.
         """
         if self.state is State.OPEN:
-            if code == CloseCode.NO_STATUS_RCVD:
-                raise ProtocolError("close code 1005 may not be sent; use 1000")
+            close = sendable_close(code, reason)
             if self._fragments is None:
-                self._send_close(Close(code, reason))
+                self._send_close(close)
                 self._limit_closing()
             else:
-                Close(code, reason).serialize()
                 # After a normal close, neither end would notice that half a message is lost.
                 self._fail(1011, "close during fragmented message")
         await self.wait_closed()
@@ -501,8 +503,8 @@ class Connection(_core.WebSocketConnection):
         transport = self.transport
         if transport is None or transport.is_closing():
             return
-        # A close with unread data would reset the connection, and the peer might not get the close
-        # frame. So the rest of what the peer sends is read and dropped.
+        # Closing a socket with unread data resets the connection, and the peer might not get the
+        # close frame. So this end reads and drops the rest of the peer's data.
         self._limit_closing()
         if transport.can_write_eof():
             transport.write_eof()
@@ -550,7 +552,7 @@ class Connection(_core.WebSocketConnection):
         self.close_rcvd = Close(code, reason.decode())
         if self.close_sent is None:
             self._send_close(self.close_rcvd)
-            # The peer may not end TCP, or not read what the transport still has to write.
+            # The peer may never close TCP, or never read the rest of the transport's buffer.
             self._limit_closing()
         else:
             self._rcvd_then_sent = False
@@ -606,7 +608,7 @@ class Connection(_core.WebSocketConnection):
         self._stop_timers()
         self._end()
         if self._writing_paused:
-            # What they have sent is still in the buffer, and is lost.
+            # The data of these sends is still in the buffer, and is lost.
             for drain in self._drain_waiters:
                 if not drain.done():
                     drain.set_exception(self._closed_exception())

@@ -64,7 +64,8 @@ class ConnectionClosed(WebSocketException):
     Attributes:
         rcvd: The close frame that was received, or None.
         sent: The close frame that was sent, or None.
-        rcvd_then_sent: Which of the two came first, if there are both.
+        rcvd_then_sent: True if the frame was received before one was sent, False if it was sent
+            first, None unless there are both.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class InvalidHandshake(WebSocketException):
 
 
 class SecurityError(InvalidHandshake):
-    """The peer's part of the handshake breaks a rule that protects this end."""
+    """The peer's part of the handshake breaks a limit or a rule that protects this end."""
 
 
 class RequestLineTooLong(SecurityError):
@@ -311,7 +312,7 @@ class InvalidProxy(_InvalidAddress):
 
 
 class ProtocolError(WebSocketException, ValueError):
-    """What was to be sent breaks the protocol: a close code, or a control frame's size."""
+    """RFC 6455 does not allow sending this: a close code, or a control frame of that size."""
 
 
 class PayloadTooBig(WebSocketException):

@@ -92,6 +92,19 @@ class Close:
         return struct.pack("!H", code) + reason
 
 
+def sendable_close(code: int, reason: str) -> Close:
+    """Return the close frame that a program asks for.
+
+    Raises:
+        ProtocolError: If the code or the reason cannot be sent.
+    """
+    if code == CloseCode.NO_STATUS_RCVD:
+        raise ProtocolError("close code 1005 may not be sent; use 1000")
+    close = Close(code, reason)
+    close.serialize()
+    return close
+
+
 def control_payload(data: DataLike) -> bytes:
     """Return the payload of a ping or pong (RFC 6455, 5.5).
 

@@ -16,17 +16,17 @@ __all__ = ["Keepalive"]
 
 
 class Keepalive:
-    """Sends a ping every `interval` seconds, whether the one before is answered or not.
+    """Sends a ping every `interval` seconds, whether the previous one is answered or not.
 
     The connection fails with 1011 if, after a ping, nothing arrives for `timeout` seconds. Any
-    input is life, not only the pong: a pong waits behind a large frame of the peer. While reading
-    is paused nothing can arrive, so the time begins anew when it goes on.
+    input counts, not only the pong, because a pong may queue behind a large frame of the peer.
+    While reading is paused nothing can arrive, so the time starts again when reading goes on.
 
-    It fails with 1011 too if sends wait and the peer takes no byte for `timeout` seconds, whatever
-    it says: one that pings and never reads would keep them waiting forever.
+    The connection also fails with 1011 if sends wait and the peer reads no byte for `timeout`
+    seconds, even if the peer sends: a peer that pings and never reads would block sends forever.
 
-    At most one ping is unanswered: the next one repeats it. So a peer that never answers, but
-    sends, costs no memory.
+    At most one ping is unanswered: the next one repeats its payload. So a peer that sends, but
+    never answers pings, costs no memory.
     """
 
     def __init__(self, connection: Connection, interval: float, timeout: float | None) -> None:
@@ -63,8 +63,8 @@ class Keepalive:
         connection = self._connection
         # A loop may call early by its clock's resolution: uvloop would then do so again and again.
         now = max(connection.loop.time(), self._due)
-        # Reading that goes on since the last look may not have had its turn yet: the task that has
-        # made room and this timer can run in one iteration of the loop.
+        # Reading that was resumed since the last call may not have read yet: the task that made
+        # room in the queue and this timer can run in one iteration of the loop.
         if connection._heard or connection._reading_paused or self._paused:
             self._silent_since = None
         connection._heard = False
@@ -92,7 +92,8 @@ class Keepalive:
             self._stuck_since = None
             return
         taken = connection._written - _not_taken(connection.transport)
-        # The difference to the last look alone: TLS adds to what is queued, so the sum may fall.
+        # Only the change since the last call counts: TLS adds bytes to the queue, so `taken` can
+        # become smaller.
         if self._stuck_since is None or taken > self._taken:
             self._stuck_since = now
         self._taken = taken

@@ -106,7 +106,7 @@ def _checked_write_limit(limit: Any) -> tuple[int, int | None] | None:
 
 @dataclass(frozen=True)
 class ConnectionOptions:
-    """What a connection is made with. `connect` says what the arguments mean."""
+    """The options of a connection. `connect` documents each of them."""
 
     ping_interval: float | None = 20
     ping_timeout: float | None = 20
@@ -125,7 +125,7 @@ class ConnectionOptions:
         _checked_write_limit(self.write_limit)
 
     def arguments(self) -> dict[str, Any]:
-        """What a connection's constructor, or a user's function in its place, is called with."""
+        """Return the arguments of a connection's constructor, or of `create_connection`."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property

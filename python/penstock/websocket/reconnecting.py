@@ -19,16 +19,16 @@ _TEMPORARY = {500, 502, 503, 504}
 
 
 def backoff(first: float = 0.1, factor: float = 2.0, largest: float = 60.0) -> Iterator[float]:
-    """Generate the delays before attempts to connect.
+    """Generate the delays, in seconds, before attempts to connect.
 
-    Each is between a half and the whole of `first`, then of a time that grows by `factor` up to
-    `largest`. So the clients of a server that was restarted do not come back all at once (RFC
-    6455, 7.2.3).
+    A delay is random, between half of an upper bound and the bound. The bound is `first`, and grows
+    by `factor` with each attempt up to `largest`. Thus the clients of a server that was restarted
+    do not all connect at once (RFC 6455, 7.2.3).
 
     Args:
-        first: Seconds.
-        factor: What they are multiplied with each time.
-        largest: Seconds.
+        first: The bound of the first delay, in seconds.
+        factor: The factor by which the bound grows.
+        largest: The largest bound, in seconds.
     """
     delay = first
     while True:
@@ -39,9 +39,8 @@ def backoff(first: float = 0.1, factor: float = 2.0, largest: float = 60.0) -> I
 def process_exception(error: Exception) -> Exception | None:
     """Return None if another attempt to connect may succeed, else the exception.
 
-    It may after an OSError, a time-out, the status 500, 502, 503 or 504, even of a proxy that does
-    not reach the server, and if the server or the proxy has ended the connection during the
-    handshake.
+    Another attempt may succeed after an OSError, a time-out, the status 500, 502, 503 or 504 of the
+    server or of a proxy, and if the server or the proxy closed the connection during the handshake.
     """
     if isinstance(error, InvalidStatus | InvalidProxyStatus):
         return None if error.response.status_code in _TEMPORARY else error

@@ -87,11 +87,11 @@ def route(
     """Serve WebSocket connections whose handlers depend on the path.
 
     Args:
-        url_map: A `werkzeug.routing.Map` whose endpoints are handlers. They are called with the
-            connection, and with what the rule takes from the path by name.
+        url_map: A `werkzeug.routing.Map` whose endpoints are handlers. A handler is called with the
+            connection, and with the variable parts of the path as named arguments.
         *args: As for `serve`, without the handler.
         server_name: The name of the server in redirects; that of the Host field if None.
-        ssl: The TLS context; True if something in front of the server has TLS.
+        ssl: The TLS context; True if a proxy in front of the server terminates TLS.
         create_router: Called instead of `Router` with the same arguments.
         **kwargs: As for `serve`.
 

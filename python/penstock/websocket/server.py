@@ -14,6 +14,7 @@ from penstock import _core
 from penstock.websocket.connection import Connection
 from penstock.websocket.datastructures import Headers
 from penstock.websocket.exceptions import ConnectionClosed, NegotiationError
+from penstock.websocket.frames import sendable_close
 from penstock.websocket.http11 import Request, Response, plain_response
 from penstock.websocket.options import (
     ConnectionOptions,
@@ -49,8 +50,8 @@ class ServerConnection(Connection):
     Attributes:
         server: The server that has accepted it.
         username: The user that `basic_auth` has let in.
-        handler: What `route` has found for the path.
-        handler_kwargs: The arguments that it takes from the path.
+        handler: The handler that `route` has found for the path.
+        handler_kwargs: The handler's arguments, which `route` has taken from the path.
     """
 
     side = Side.SERVER
@@ -227,7 +228,10 @@ class _ServerHandshake(asyncio.Protocol):
 
 
 class Server:
-    """A running WebSocket server; `serve` makes it."""
+    """A running WebSocket server, which `serve` returns. Not thread safe.
+
+    It belongs to the event loop on which it was started.
+    """
 
     def __init__(
         self,
@@ -315,13 +319,20 @@ class Server:
             close_connections: Whether to close open connections; if not, `wait_closed` waits until
                 their handlers return.
             code: The code of the close frames.
-            reason: Their reason.
+            reason: The reason in the close frames, at most 123 bytes in UTF-8.
+
+        Raises:
+            ProtocolError: If the code or the reason cannot be sent. The server is not closed then.
         """
+        sendable_close(code, reason)
         if self._closing is None:
             self._closing = self._loop.create_task(self._close(close_connections, code, reason))
 
     async def wait_closed(self) -> None:
-        """Wait until the server is closed and all handlers have returned."""
+        """Wait until the server is closed and all handlers have returned.
+
+        Cancelling the call ends the wait only; the closing goes on.
+        """
         while self._closing is None:
             assert self._server is not None
             await self._server.wait_closed()
@@ -364,8 +375,8 @@ class Server:
                 await connection.close(1001)
             await self._handler(connection)
         except Exception as error:
-            # A handler ends with its connection, as a client's end does with `async for`. What
-            # another connection raises, for example a proxy's to its server, is a failure.
+            # ConnectionClosed of this connection is the normal end of a handler. One of another
+            # connection, for example of a proxy's to its origin server, is a failure.
             if isinstance(error, ConnectionClosed) and connection.state is not State.OPEN:
                 await connection.close()
             else:
@@ -404,33 +415,38 @@ class serve:  # a function for its users, who await it or enter it
 
     Use it as `server = await serve(handler, host, port)` or as `async with serve(...) as server`,
     which closes the server at the end. `handler(connection)` runs once for each connection, in a
-    task of its own. When it returns, the connection is closed with 1000, after an exception
+    task of its own. After it returns, the connection is closed with code 1000; after an exception,
     with 1011.
 
-    Works on any asyncio event loop; on Penstock's, messages take a shorter way.
+    Works on any asyncio event loop; on Penstock's, messages cost less time.
 
     Args:
         handler: The coroutine function for a connection.
         host: The address to listen on, or several.
         port: The port to listen on.
-        origins: The allowed values of Origin: texts, patterns, and None for its absence. None in
-            place of the list allows all.
+        origins: The allowed values of the Origin field: texts, patterns, and None for a request
+            without the field. None in place of the list allows all.
         extensions: None: permessage-deflate is the only extension, see `compression`.
         subprotocols: The supported subprotocols, the preferred one first.
-        select_subprotocol: Selects one instead, from the connection and the offered ones. A
-            `NegotiationError` that it raises refuses the client with status 400.
+        select_subprotocol: Called with the connection and the offered subprotocols; returns the
+            selected one or None, instead of a choice from `subprotocols`. If it raises
+            `NegotiationError`, the client gets the status 400.
         compression: "deflate" accepts permessage-deflate, if Penstock was built with zlib; None
             does not.
-        process_request: Called with the connection and the request; may return a `Response`, also
-            from a coroutine, that is sent instead of the handshake's.
-        process_response: Called with connection, request and response; may return another one.
+        process_request: Called with the connection and the request, and awaited if it returns an
+            awaitable. A `Response` that it returns is sent instead of the handshake's; None goes on
+            with the handshake.
+        process_response: Called with the connection, the request and the response, and awaited if
+            it returns an awaitable. A `Response` that it returns is sent instead.
         server_header: The Server field; None sends none.
-        open_timeout: Seconds for the handshake, and before it for that of TLS; None has no limit.
-        ping_interval: As for `connect`, like all that follow.
-        ping_timeout: Seconds for the answer to a ping.
+        open_timeout: Seconds for the TLS handshake, and again for the opening handshake; None has
+            no limit.
+        ping_interval: Seconds between keepalive pings. This argument and the next six mean the
+            same as for `connect`, which documents them.
+        ping_timeout: Seconds in which something must arrive after a ping.
         close_timeout: Seconds for the closing handshake.
-        max_size: Bytes of a message.
-        max_queue: Messages that are received ahead.
+        max_size: The largest message, in bytes.
+        max_queue: Messages that are received ahead of the handler.
         write_limit: Bytes in the transport's buffer at which `send` waits.
         logger: The logger, or its name.
         create_connection: Called instead of `ServerConnection` with the same arguments.
@@ -468,7 +484,7 @@ class serve:  # a function for its users, who await it or enter it
         **kwargs: Any,
     ) -> None:
         if ssl is not None:
-            # Else a client that does not begin TLS keeps its socket for asyncio's 60 seconds.
+            # asyncio's default of 60 s would let a client that never begins TLS keep its socket.
             kwargs.setdefault("ssl_handshake_timeout", open_timeout)
         self._unix = bool(kwargs.pop("unix", False))
         self._listen = {"host": host, "port": port, "ssl": ssl, **kwargs}
@@ -546,12 +562,13 @@ def broadcast(
     Args:
         connections: The receivers.
         message: The message, sent to each.
-        raise_exceptions: Whether to raise instead of the warnings, after the last connection.
+        raise_exceptions: Whether to raise the errors, after the last connection, instead of logging
+            them.
         text: As for `Connection.send`.
 
     Raises:
         TypeError: If the message is neither str nor bytes-like.
-        ExceptionGroup: With `raise_exceptions`, what has prevented the sending.
+        ExceptionGroup: With `raise_exceptions`, the errors of the connections that were skipped.
     """
     if not isinstance(message, DataLike):
         raise TypeError(f"a message is str or bytes-like, not {type(message).__name__}")

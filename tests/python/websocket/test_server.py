@@ -50,6 +50,24 @@ def test_serve_forever_returns_when_the_server_is_closed(
     run(main())
 
 
+@pytest.mark.parametrize("close", [{"code": 1005}, {"code": 999}, {"reason": "x" * 124}])
+def test_close_that_cannot_be_sent_leaves_the_server_open(
+    run: Callable[..., Any], close: dict[str, Any]
+) -> None:
+    async def main() -> None:
+        server = await websocket.serve(echo, "127.0.0.1", 0)
+        connection = await websocket.connect(address(server))
+        with pytest.raises(websocket.ProtocolError):
+            server.close(**close)
+        assert server.is_serving()
+        await connection.send("hello")
+        assert await connection.recv() == "hello"
+        server.close()
+        await server.wait_closed()
+
+    run(main())
+
+
 @pytest.mark.parametrize("library", list(SERVERS))
 def test_serving_may_start_later(run: Callable[..., Any], library: str) -> None:
     async def main() -> None:

@@ -143,15 +143,15 @@ class Connection:
         """Receive the next message.
 
         Args:
-            timeout: Seconds, after which no message is lost; None has no limit.
+            timeout: Seconds; None has no limit. A time-out loses no message.
             decode: As for the asynchronous `recv`.
 
         Raises:
             ConnectionClosed: If the connection is closed.
             ConcurrencyError: If another thread receives.
-            TimeoutError: If no message comes.
+            TimeoutError: If no message arrives in time.
         """
-        # A message that is there is taken also with a time-out of 0.
+        # A queued message is returned even if `timeout` is 0.
         limit = None if timeout is None else max(timeout, 0.0)
         try:
             return self._call(self._connection.recv, decode, timeout=limit)
@@ -194,7 +194,10 @@ class Connection:
     def close(self, code: int = 1000, reason: str = "") -> None:
         """Close the connection as the asynchronous `close` does.
 
-        In the child of a fork it does nothing: the connection is the parent's.
+        In the child of a fork the call does nothing: the connection belongs to the parent.
+
+        Raises:
+            ProtocolError: If the code or the reason cannot be sent.
         """
         if os.getpid() == self._process:
             self._call(self._connection.close, code, reason)
@@ -202,8 +205,11 @@ class Connection:
     def wait_closed(self, timeout: float | None = None) -> bool:
         """Wait until the connection is closed.
 
+        Args:
+            timeout: Seconds; None has no limit.
+
         Returns:
-            Whether it is closed.
+            Whether the connection is closed.
         """
         try:
             self._call(self._connection.wait_closed, timeout=timeout)
@@ -215,11 +221,16 @@ class Connection:
         """Send a ping.
 
         Args:
-            data: Its payload, at most 125 bytes; 4 random bytes if None.
+            data: The payload, at most 125 bytes; 4 random bytes if None.
             ack_on_close: Whether the end of the connection sets the event too.
 
         Returns:
-            An event that its pong sets.
+            An event, set when the pong arrives.
+
+        Raises:
+            ConnectionClosed: If the connection is closed.
+            ConcurrencyError: If a ping with that payload is unanswered.
+            ProtocolError: If the payload is too long.
         """
         answered = threading.Event()
 
@@ -236,7 +247,12 @@ class Connection:
         return answered
 
     def pong(self, data: DataLike = b"") -> None:
-        """Send a pong that no ping has asked for."""
+        """Send an unsolicited pong; `data` is the payload, at most 125 bytes.
+
+        Raises:
+            ConnectionClosed: If the connection is closed.
+            ProtocolError: If the payload is too long.
+        """
         self._call(self._connection.pong, data)
 
 

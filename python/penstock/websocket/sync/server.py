@@ -62,7 +62,17 @@ class Server:
         call(self._server.serve_forever)
 
     def shutdown(self, code: int = 1001, reason: str = "") -> None:
-        """Stop accepting connections, close the open ones and wait for their handlers."""
+        """Stop accepting connections, close the open ones and wait for their handlers.
+
+        May be called by any thread that is not a handler's.
+
+        Args:
+            code: The code of the close frames.
+            reason: The reason in the close frames, at most 123 bytes in UTF-8.
+
+        Raises:
+            ProtocolError: If the code or the reason cannot be sent. The server is not closed then.
+        """
 
         async def stop() -> None:
             self._server.close(code=code, reason=reason)
@@ -125,17 +135,17 @@ def serve(
 ) -> Server:
     """Serve WebSocket connections.
 
-    It binds the address at once; `serve_forever` of the result accepts connections. `handler` runs
-    for each connection, in a thread of its own, as `process_request` and `process_response` do.
+    The call binds the address; `serve_forever` of the result accepts connections. For each
+    connection, `handler`, `process_request` and `process_response` run in threads of their own.
 
     Args:
         handler: The function for a connection. When it returns, the connection is closed.
         host: The address to listen on.
         port: The port to listen on.
-        sock: A listening socket instead.
-        process_request: As for `penstock.websocket.serve`, but it may block.
-        process_response: As for `penstock.websocket.serve`, but it may block.
-        select_subprotocol: As for `penstock.websocket.serve`. It may not block.
+        sock: A listening socket, instead of host and port.
+        process_request: As for `penstock.websocket.serve`; may block.
+        process_response: As for `penstock.websocket.serve`; may block.
+        select_subprotocol: As for `penstock.websocket.serve`; must not block.
         create_connection: Called instead of `ServerConnection` with the asynchronous connection.
         **kwargs: As for `penstock.websocket.serve`.
 
