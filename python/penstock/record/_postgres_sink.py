@@ -27,31 +27,33 @@ class PostgresSink(NetworkSink):
     A row of ``penstock_parts`` has the columns with their units and the metadata. A batch with a
     new field, another unit or other metadata begins a new table, ``samples_2``.
 
-    Every row goes to ``spool`` first, a folder on this machine, and from there to the server, in
-    order. Each comes into its table exactly once, whatever is killed: every COPY is noted in
-    ``penstock_batches`` in its own transaction. The spool of a process that was killed is sent by
-    the next sink with the same ``spool``.
+    Every row is first written to ``spool``, a folder on this machine, and sent from there to the
+    server in order. Each row is in its table exactly once, whichever process is killed: every COPY
+    is noted in ``penstock_batches`` in the same transaction. The next sink with the same ``spool``
+    sends the rows of a killed process.
 
     Args:
-        dsn: a connection string or URI of libpq; ``PGHOST`` and the like count too.
-        table: another name than ``samples``; ``schema.table`` names a schema that is there.
-        overwrite: drop the table that is there, when the first rows come to the server.
-        append: continue the table that is there. Without either, ``open`` raises SinkExistsError;
-            where the server was away at ``open``, the rows go to the next free name, ``samples_2``.
-        spool: the folder; by default ``TABLE.postgres-spool`` in the current one.
-        spool_bytes: its largest size. Beyond it, writing raises SinkWriteError.
+        dsn: a connection string or URI of libpq, whose environment variables such as ``PGHOST``
+            count too.
+        table: the name of the table; ``schema.table`` names an existing schema.
+        overwrite: drop an existing table when the first rows reach the server.
+        append: continue an existing table. Without either, ``open`` raises SinkExistsError; if the
+            server did not answer at ``open``, the rows go to the next free name, ``samples_2``.
+        spool: the folder; by default ``TABLE.postgres-spool`` in the current folder.
+        spool_bytes: the largest size of the spool. Beyond it, writing raises SinkWriteError.
         connect_timeout: seconds to wait for a connection.
-        timescale: None makes hypertables of TimescaleDB where the extension is in the database,
-            False never; True also creates the extension, and without it ``open`` raises
+        timescale: None makes hypertables of TimescaleDB if the database has the extension, False
+            never does. True also creates the extension; if that fails, ``open`` raises
             SinkWriteError.
-        timeout: seconds to wait for one transaction; what the server has not done then, for a lock
-            or for its load, it is asked again.
-        close_timeout: seconds that ``close`` waits for the last rows to be taken.
+        timeout: seconds to wait for one transaction. One that takes longer, for a lock or for the
+            server's load, is tried again.
+        close_timeout: seconds that ``close`` waits until the server has taken the last rows.
         loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
 
-    Needs psycopg (SinkDependencyError at ``open``). ``open`` raises SinkWriteError where the server
-    refuses for good: a wrong password, no such database. One that does not answer is waited for.
+    Without psycopg, ``open`` raises SinkDependencyError. ``open`` raises SinkWriteError if the
+    server refuses for good: a wrong password, no such database. If the server does not answer,
+    ``open`` succeeds, and the sink goes on trying.
 
     Raises:
         ValueError: a table cannot have this name; or both ``overwrite`` and ``append``.

@@ -48,13 +48,19 @@ _HOW = {"failed": "ended by an error"}
 
 
 def check_seals(path: str | os.PathLike[str], key: PublicKey | None = None) -> list[SealFindings]:
-    """Compare the files of one recording with their seals. Nothing is changed.
+    """Compare the files of one recording with their seals. No file is changed.
 
-    Blocking; call it from a thread. OSError if a file cannot be read.
+    Blocks: call it in a worker thread.
 
     Args:
         path: a file of a recording, or a folder of parts.
-        key: the key that must have signed them.
+        key: the key that must have signed the seals; None checks no signatures.
+
+    Returns:
+        The findings for each file.
+
+    Raises:
+        OSError: a file cannot be read.
     """
     path = Path(path)
     if (path / ".penstock").is_dir():

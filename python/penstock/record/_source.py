@@ -140,24 +140,24 @@ class PollSource(Protocol):
 
     ``source_id`` tells one source from others in a recording; it does not change.
 
-    ``poll`` should *return* failures as results with an error. An exception that it raises is
-    recorded too, as a failed row for each device that was asked, but then the replies of the
-    devices that did answer in the same call are lost: give a manager the error policy RETURN.
+    ``poll`` should *return* a failure as a result with an error. If it raises an exception, each
+    polled device gets a row with this error, and the replies of devices that did answer in the
+    same call are lost; so give a manager the error policy RETURN.
     """
 
     @property
     def source_id(self) -> str:
-        """What tells this source from others in a recording, such as a port. It does not change."""
+        """The id of the source in a recording, such as a port. It does not change."""
 
     @property
     def names(self) -> Sequence[str]:
         """The devices that can be polled, by name. The order is that of the recording."""
 
     async def poll(self, names: Sequence[str] | None = None) -> Mapping[str, DeviceResultLike]:
-        """Ask the named devices, or all of them, once each; return a result for each name.
+        """Poll the named devices, or all of them, once each; return a result for each name.
 
         The recorder may cancel a poll when the recording ends. It polls different groups
-        concurrently (:class:`GroupedPollSource`), and never one group twice at a time.
+        concurrently (:class:`GroupedPollSource`), but one group only once at a time.
         """
 
 

@@ -50,7 +50,7 @@ class SystemClock:
         self._timer: SlotTimer | None = None
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds of CLOCK_MONOTONIC, which never goes backwards and stands while suspended."""
+        """Nanoseconds of CLOCK_MONOTONIC, which never goes backwards and stops during a suspend."""
         return time.monotonic_ns()
 
     def utc_ns(self) -> int:
@@ -58,9 +58,10 @@ class SystemClock:
         return time.time_ns()
 
     def suspended_ns(self) -> int:
-        """For how long the machine was suspended since it was started, in nanoseconds.
+        """Nanoseconds for which the machine was suspended since its boot.
 
-        By CLOCK_BOOTTIME, which goes on then, against CLOCK_MONOTONIC (clock_gettime(2)).
+        That is CLOCK_BOOTTIME, which runs during a suspend, minus CLOCK_MONOTONIC
+        (clock_gettime(2)).
         """
         monotonic = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - monotonic

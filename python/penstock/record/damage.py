@@ -65,9 +65,9 @@ class Damage:
 
     Attributes:
         path: the file.
-        place: where in it: a line, a row, a page, a batch; empty for the whole file.
-        reason: what is wrong.
-        rows: how many rows are missing for it; None if that cannot be known.
+        place: the place in the file: a line, a row, a page or a batch; empty for the whole file.
+        reason: what is wrong there.
+        rows: the number of rows that are lost by it; None if it cannot be known.
     """
 
     path: Path

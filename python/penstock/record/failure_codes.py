@@ -15,28 +15,28 @@ __all__ = ["Failing", "FailureCode", "failure_code"]
 class FailureCode(StrEnum):
     """The kind of a failed poll.
 
-    An exception tells its own by an attribute ``failure_code``; the codes of others follow from the
-    standard exceptions that they are.
+    An exception may have its code as the attribute ``failure_code``. The code of any other
+    exception follows from its standard base class.
     """
 
     ABSENT = "absent"
     """The device has not answered since the recording began."""
     TIMEOUT = "timeout"
-    """No complete reply came in time. Each TimeoutError."""
+    """No complete reply came in time. Any TimeoutError."""
     CONNECTION = "connection"
-    """The port or connection cannot be opened, or was lost. Each other OSError."""
+    """The port or connection cannot be opened, or was lost. Any other OSError."""
     IDENTITY = "identity"
     """Another instrument answers than the one that was opened."""
     REPLY = "reply"
-    """Bytes came that are not a reply to the question, or were damaged on the line."""
+    """The received bytes are not a reply to the request, or were damaged on the line."""
     REJECTED = "rejected"
-    """The device has refused the question."""
+    """The device has rejected the request."""
     UNIT = "unit"
-    """The device counts in another unit than it has told."""
+    """The device measures in another unit than the one it has reported."""
     UNRECORDED = "unrecorded"
-    """A reply came that no row can hold."""
+    """The reply does not fit into a row."""
     OTHER = "other"
-    """Anything else, such as an exception of a source of your own."""
+    """Any other failure, such as an exception of your own source."""
 
 
 def failure_code(error: BaseException | None) -> FailureCode:

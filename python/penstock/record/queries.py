@@ -53,15 +53,15 @@ def duckdb_module() -> Any:
 class QuerySession:
     """The tables ``recording``, ``samples`` and ``events``, and SQL over them.
 
-    ``recording`` has every row, ``events`` the recorder's own, ``samples`` the answered polls. The
-    SQL can neither read nor write another file, load an extension or change a setting: it may
-    come from somebody else. Times are UTC.
+    ``recording`` has every row, ``events`` the rows of events, ``samples`` the answered polls.
+    The SQL may be untrusted: it can neither read nor write another file, load an extension or
+    change a setting. Times are UTC.
 
-    Not for several threads at once, except :meth:`interrupt`.
+    Use a session in one thread at a time; only :meth:`interrupt` may be called in another one.
 
     Args:
-        memory: the most memory that DuckDB's buffers use, such as ``2GB``; the rest goes to a
-            temporary folder. By default DuckDB's own choice, 80 % of the machine's.
+        memory: the largest memory for DuckDB's buffers, such as ``2GB``; data beyond it go to a
+            temporary folder. By default DuckDB uses up to 80 % of the machine's memory.
     """
 
     def __init__(self, memory: str | None = None) -> None:

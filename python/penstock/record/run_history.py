@@ -21,12 +21,11 @@ class RecordedRun:
     """The rows between a start of a recorder and its end.
 
     Attributes:
-        run_id: what the recorder has called the run; the path of its first file, where it has no
-            name.
-        path: its first file.
-        begin: the time of its first row in nanoseconds since 1970 (UTC), events included.
-        end: that of its last row.
-        rows: how many it has, events included.
+        run_id: the id that the recorder gave the run; the path of its first file if it has none.
+        path: the first file of the run.
+        begin: the time of the first row in nanoseconds since 1970 (UTC), events included.
+        end: the time of the last row, likewise.
+        rows: the number of rows, events included.
     """
 
     run_id: str

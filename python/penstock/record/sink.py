@@ -49,47 +49,47 @@ _TIME_SLICE_S = 0.001
 
 
 class Sink(Protocol):
-    """The destination of rows.
+    """The destination of rows: a file, a folder or a table of a database.
 
-    All methods are called from one event loop, one at a time. ``open`` and ``close`` may be called
-    again without effect; ``open`` of an open sink accepts a schema that was not known before.
+    All methods are called from one event loop, one at a time. Calling ``open`` or ``close`` again
+    has no effect, except that ``open`` of an open sink accepts a schema that was not known before.
     """
 
     async def open(
         self, schema: RecordSchema | None = None, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Reserve the place, and begin it if the columns are known.
+        """Create or open the destination, and write its head if the columns are known.
 
         Args:
             schema: the columns of the first batch. The head is durable on return.
-            metadata: facts for every part (JSON types), beside those of ``schema.metadata``.
+            metadata: facts for every part (JSON types), besides those of ``schema.metadata``.
 
         Raises:
-            SinkExistsError: if the place is taken and the sink neither overwrites nor appends.
-            SinkDependencyError: if a package is missing.
-            SinkWriteError: if the place cannot be created.
+            SinkExistsError: the destination exists and the sink neither overwrites nor appends.
+            SinkDependencyError: a package is missing.
+            SinkWriteError: the destination cannot be created.
         """
 
     async def write_batch(self, batch: Any) -> None:
         """Accept rows: a SampleBatch, or a ``pyarrow.RecordBatch`` with its columns.
 
-        They are durable within the sink's loss window. A batch whose fields, units or metadata
-        differ from those so far begins a new part.
+        The rows are durable within the sink's loss window. A batch whose fields, units or metadata
+        differ from those of the batch before begins a new part.
 
         Raises:
-            SinkWriteError: if these rows, or rows accepted earlier, could not be written. The sink
-                then accepts nothing more, but must still be closed.
-            SinkSchemaError: if an Arrow batch lacks the fixed columns.
+            SinkWriteError: these rows, or rows accepted earlier, could not be written. The sink
+                then accepts no more rows, but must still be closed.
+            SinkSchemaError: an Arrow batch lacks the fixed columns.
         """
 
     async def write_many(self, samples: Iterable[Sample]) -> None:
         """Accept sample objects, like :meth:`write_batch`."""
 
     async def flush(self) -> None:
-        """Return when all that was accepted is durable."""
+        """Return when all accepted rows are durable."""
 
     async def close(self) -> None:
-        """Write what was accepted, finish, and release the place."""
+        """Write all accepted rows, finish the destination and release it."""
 
 
 @runtime_checkable
@@ -110,7 +110,7 @@ class SinkBase(ABC):
     async def open(
         self, schema: RecordSchema | None = None, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Reserve the place to write to; see :meth:`Sink.open`."""
+        """Create or open the destination; see :meth:`Sink.open`."""
 
     @abstractmethod
     async def write_batch(self, batch: Any) -> None:
@@ -241,12 +241,12 @@ class _Waiting:
 class ThreadedSink(SinkBase):
     """Runs a :class:`RecordFile` outside the event loop.
 
-    ``write_*`` accepts rows and returns, unless as many wait as a worker thread takes at once, or
-    the loss window has no more room: then it waits for the disk. Within half of the window's
-    seconds after a row was accepted, a thread of the sink's own begins to write and sync it,
-    whether or not the event loop runs. Its errors are raised by the next call.
+    ``write_*`` accepts rows and returns. It waits for the disk only if 8192 rows are queued, or if
+    the loss window has no more room. At the latest half of the window's seconds after a row was
+    accepted, a thread of the sink begins to write and sync it, whether or not the event loop runs.
+    The next call raises the errors of this thread.
 
-    Cancelling a wait ends the wait, not the write: rows are accepted whole or not at all.
+    Cancelling a wait ends the wait, not the write: the rows of a call are accepted all or none.
     """
 
     def __init__(self, file: RecordFile, window: LossWindow | None = None) -> None:
@@ -273,11 +273,11 @@ class ThreadedSink(SinkBase):
     ) -> None:
         """Create or open the file; with a schema, write its head. A second call only adds facts.
 
-        Raises:
-            SinkExistsError: the place holds another recording.
-            SinkWriteError: the place cannot be written.
+        A cancelled call creates the file before it raises, so that the file is closed in any case.
 
-        Cancellation: creating the file is finished first, so that it is closed in any case.
+        Raises:
+            SinkExistsError: the file holds another recording.
+            SinkWriteError: the file cannot be written.
         """
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(1)
@@ -349,7 +349,7 @@ class ThreadedSink(SinkBase):
 
     @property
     def failure(self) -> Exception | None:
-        """Why the sink accepts nothing more; None while it does. Any thread may read it."""
+        """The error after which the sink accepts no more rows, or None. Any thread may read it."""
         return self._failure
 
     @property
@@ -360,10 +360,10 @@ class ThreadedSink(SinkBase):
         return self._waiting.rows + self._waiting.unsynced_rows
 
     async def rows_missing_in(self, successor: ThreadedSink) -> int:
-        """How many of the rows that were accepted last are not in the place of this closed sink.
+        """The number of accepted rows that this closed sink has not written.
 
-        ``successor`` has opened it again, with ``append``, and has not written yet. Where a format
-        cannot tell, all rows count that may be missing.
+        ``successor`` has opened the same destination with ``append``, and has not written yet. If
+        the format cannot find the number, all rows count that may be missing.
         """
         at_risk = self.rows_at_risk
         file, position = successor._file, self._position
@@ -530,17 +530,17 @@ class PathSink(ThreadedSink):
 
     @property
     def path(self) -> Path:
-        """The file asked for."""
+        """The path that was given to the sink."""
         return self._named.path
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All files of this recording: one, unless new fields turned up."""
+        """All files of this recording: one, unless fields were added later."""
         return tuple(self._named.paths)
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
-        """What ``open`` has cut off the files that it continues, and where that is kept."""
+        """The torn ends that ``open`` has cut off continued files, and where each is kept."""
         return tuple(self._named.cuts)
 
 
@@ -555,16 +555,19 @@ def describe_sink(sink: Sink) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LossWindow:
-    """The rows that a sink may lose: the last accepted ones, limited in number and age.
+    """The newest rows that a crash may lose, limited in age and number.
 
-    It holds for SIGKILL, and for a power cut as far as the disk keeps what fsync(2) promises. A
-    sink syncs half a window after a row was accepted; a disk that takes longer than the other half
-    exceeds it.
+    The limits hold for SIGKILL, and for a power cut if the disk keeps the promise of fsync(2). A
+    sink syncs half a window after it accepted a row; if the disk takes longer than the other half,
+    the limit is exceeded.
 
     Attributes:
-        seconds: None sets no bound in time; 0 makes each call of ``write_*`` durable.
-        rows: None sets no bound in rows; 0 makes each call of ``write_*`` durable. A call that
-            goes beyond it returns once all rows so far are durable.
+        seconds: the largest age; None sets no limit, 0 makes each call of ``write_*`` durable.
+        rows: the largest number of rows; None sets no limit, 0 makes each call of ``write_*``
+            durable. A call that exceeds the number returns when all rows so far are durable.
+
+    Raises:
+        ValueError: a limit is negative or not finite.
     """
 
     seconds: float | None = 1.0

@@ -53,11 +53,11 @@ class StoredPart:
     """The rows of one part of a recording: of a file, a journal, or a table of a database.
 
     Attributes:
-        path: its path; on a PostgreSQL server, the table.
-        table: a ``pyarrow.Table`` with the units at its fields.
-        metadata: what was known of the recording when the part began.
-        names: all its columns, even where only some were read.
-        is_first: False for a further piece of the part before it.
+        path: the path of the part; on a PostgreSQL server, the name of the table.
+        table: a ``pyarrow.Table`` whose fields have the units.
+        metadata: the metadata of the recording when the part began.
+        names: all columns of the part, even if only some were read.
+        is_first: False for a piece that continues the part of the previous piece.
     """
 
     path: Path

@@ -50,27 +50,26 @@ def open_recording(
 
         frame = penstock.record.open("run").to_pandas()
 
-    All parts belong to it: ``run.part2.csv`` is read with ``run.csv``. Rows that are only in a
-    journal are read too. Nothing is changed, even where a run was cut off.
+    A recording has all its parts: ``run.part2.csv`` is read with ``run.csv``, and so are rows that
+    are only in a journal. Reading changes no file, even if a run was cut off.
 
-    A folder may hold several runs: files of other names, or folders of runs, up to five levels
-    below, as a recorder leaves them that is started again. They are one recording then, each run
-    in the format of which it has most rows, and in the order of their first rows. ``runs`` and
-    ``pauses`` of the result tell of them.
+    A folder may hold several runs, for example of a recorder that was started again: files of other
+    names, or folders of runs, at most five levels below. They are read as one recording, in the
+    order of their first rows. ``runs`` and ``pauses`` of the result list them. If a run is there in
+    several formats, the format with most rows is read.
 
     Args:
-        path: Parquet, Arrow, CSV, JSON Lines, SQLite, a folder of parts, or a folder with such.
-            The suffix tells; of a folder with the same rows in several formats the one with most
-            rows is read. Or a ``postgresql://`` URI.
-        table: of SQLite and PostgreSQL, the name given to the sink.
+        path: a Parquet, Arrow, CSV, JSON Lines or SQLite file, recognised by its suffix; a folder
+            of parts; a folder of such files and folders; or a ``postgresql://`` URI.
+        table: for SQLite and PostgreSQL, the name of the table that was given to the sink.
         strict: raise DamagedError at the first place that cannot be read. Otherwise the good rows
-            are read, and ``damages`` lists the places that are left out. A torn end, which a
-            kill leaves, is no error, and is listed.
+            are read, and ``damages`` lists the places that are left out. A torn end, which SIGKILL
+            leaves, is no error; it is listed.
 
     Raises:
-        RecordError: if there is no such recording, or it is of no known format. The reading
-            methods raise it too, and DamagedError, which is one.
-        SinkDependencyError: without pyarrow.
+        RecordError: there is no such recording, or its format is not known. The reading methods
+            raise RecordError too, and DamagedError, a subclass of it.
+        SinkDependencyError: pyarrow is missing.
     """
     pyarrow_module()
     if is_postgres(target := os.fspath(path)):
@@ -120,11 +119,12 @@ class StoredRecording:
     def parts(self) -> Iterator[StoredPart]:
         """The parts in the order of recording, each read when it is asked for.
 
-        Each has rows of one run, with its columns and units. Of runs that overlap one follows the
-        other; :meth:`merged_tables` has their rows in the order of time.
+        A part has rows of one run, with their columns and units. Runs that overlap in time come one
+        after the other; :meth:`merged_tables` merges their rows by time.
 
-        DamagedError at a place that cannot be read, unless the recording was opened with
-        ``strict=False``.
+        Raises:
+            DamagedError: a place cannot be read, unless the recording was opened with
+                ``strict=False``.
         """
         self._damages.clear()
         return self._read()
@@ -132,15 +132,15 @@ class StoredRecording:
     def pieces(
         self, columns: Sequence[str] | Callable[[Any], Sequence[str]] | None = None
     ) -> Iterator[StoredPart]:
-        """The parts as :meth:`parts` has them, but long ones in pieces, one behind the other.
+        """The parts of :meth:`parts`, with long ones divided into consecutive pieces.
 
-        So a recording may be larger than the memory. Tables of a PostgreSQL server alone are read
+        So a recording may be larger than the memory. Only tables of a PostgreSQL server are read
         whole.
 
         Args:
-            columns: those that are needed, or a function that chooses them from the
-                ``pyarrow.Schema`` of a part. Others are left out where that saves time; ``names``
-                of a part has all.
+            columns: the needed columns, or a function that chooses them from the ``pyarrow.Schema``
+                of a part. Other columns are left out where that saves time; ``names`` of a part
+                lists all columns.
         """
         self._damages.clear()
         return self._read() if self._read_pieces is None else self._read_pieces(columns)
@@ -148,15 +148,15 @@ class StoredRecording:
     def merged_tables(
         self, columns: Sequence[str] | Callable[[Any], Sequence[str]] | None = None
     ) -> Iterator[Any]:
-        """The rows as :meth:`to_arrow` has them, in pieces: for what is larger than the memory.
+        """The rows of :meth:`to_arrow` in pieces, for a recording larger than the memory.
 
-        All tables have one schema, which the first of two readings finds. Rows of runs that
-        overlap are in the order of ``t_utc``, as far as they lie in different files; of each such
-        run one piece is in the memory. The tables of a PostgreSQL server are read whole. There is
-        none for a recording without rows.
+        All tables have one schema; the recording is read twice, first for the schema. Rows of runs
+        that overlap in time are in the order of ``t_utc``, if the runs are in different files; one
+        piece of each such run is in memory at a time. Tables of a PostgreSQL server are read whole.
+        A recording without rows yields no table.
 
         Args:
-            columns: those that are needed, as :meth:`pieces` takes them; ``t_utc`` is always there.
+            columns: the needed columns, as for :meth:`pieces`; ``t_utc`` is always included.
         """
         wanted = _with_times(columns)
         if self._read_each is None:
@@ -189,7 +189,7 @@ class StoredRecording:
 
     @property
     def damages(self) -> tuple[Damage, ...]:
-        """What the last reading has left out, as far as it has come: the first thousand places.
+        """The places that the last reading has left out so far: the first thousand of them.
 
         ``damage_count`` counts them all.
         """
@@ -197,15 +197,18 @@ class StoredRecording:
 
     @property
     def damage_count(self) -> int:
-        """How many places the last reading has left out."""
+        """The number of places that the last reading has left out so far."""
         return self._damages.count
 
     def to_arrow(self) -> Any:
         """All rows as one ``pyarrow.Table``; a column that a part does not have is null there.
 
-        Rows of runs that overlap are in the order of ``t_utc``; those of one run stay in that of
-        recording. Texts are not dictionary encoded. The units of the last part that has one stay
-        at the field; see :meth:`tables` for a recording whose units have changed.
+        Rows of runs that overlap are in the order of ``t_utc``; the rows of one run stay in the
+        order of recording. Texts are not dictionary encoded. A field has the unit of the last part
+        that has the field; use :meth:`tables` for a recording whose units have changed.
+
+        Raises:
+            RecordError: the recording has no rows yet.
         """
         tables = list(self.tables())
         if not tables:
@@ -236,17 +239,18 @@ class StoredRecording:
 
         Args:
             name: the field.
-            device: the device, whose unit counts.
+            device: the device; devices may have the same field in different units.
             registry: a ``pint.UnitRegistry``; by default one with the units of gas flow.
 
         Raises:
-            RecordError: if the field has no unit, or the unit changes within the recording.
-            ImportError: without pint.
+            RecordError: the recording has no such field or no rows of the device, the field has no
+                unit, or its unit changes within the recording.
+            ImportError: pint is missing.
         """
         return quantity_of(self, name, device, registry)
 
     def units(self) -> dict[str, str | dict[str, str]]:
-        """The unit of each field that has one; each device's, where they differ."""
+        """The unit of each field that has one; a dict by device where the devices' units differ."""
         found: dict[str, str | dict[str, str]] = {}
         for table in self.tables():
             found.update(units_of(table.schema))
@@ -262,7 +266,7 @@ class StoredRecording:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What was known of the recording when its last part began."""
+        """The metadata of the last part, as it was when that part began."""
         found: dict[str, Any] = {}
         for table in self.tables():
             found = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
@@ -342,7 +346,7 @@ def _in_order(tables: Sequence[Any]) -> Any:
 def joined(tables: Sequence[Any]) -> Any:
     """The rows of several parts as one table, with the columns of all of them.
 
-    A column that has another type in another part becomes a float if all are numbers, else a text.
+    A column whose type differs between parts becomes a float if all types are numbers, else a text.
     """
     pa = pyarrow_module()
     tables = [table.cast(plain_schema(table.schema)) for table in tables]
@@ -466,16 +470,27 @@ def quantity_of(recording: StoredRecording, name: str, device: str, registry: An
     compute = pyarrow_module("pyarrow.compute")
     pa = pyarrow_module()
     units, values = set(), []
+    has_field = False
     for table in recording.tables():
         if name not in table.schema.names:
             continue
-        units.add(unit_for(units_of(table.schema), name, device))
+        has_field = True
         rows = table.filter(compute.equal(table["device"].cast(pa.string()), device))
+        if not len(rows):
+            continue  # another device may have the field in another unit
+        units.add(unit_for(units_of(table.schema), name, device))
         values.append(rows[name])
-    if len(units) != 1 or None in units:
-        found = ", ".join(sorted(map(str, units))) or "no such field"
+    if not has_field:
+        raise RecordError(f"{recording.path} has no field {name!r}; to_arrow() has all columns")
+    if not units:
+        raise RecordError(f"{recording.path} has no {name!r} of a device {device!r}")
+    if units == {None}:
+        raise RecordError(f"{name!r} of {device!r} has no unit in {recording.path}; use to_numpy()")
+    if len(units) > 1:
+        found = ", ".join(sorted(unit or "none" for unit in units))
         raise RecordError(
-            f"{name!r} of {device!r} has more than one unit in {recording.path}: {found}"
+            f"{name!r} of {device!r} has more than one unit in {recording.path}: {found}; tables()"
+            " has the unit of each part"
         )
     numbers = pa.chunked_array(
         [chunk for column in values for chunk in column.chunks], pa.float64()

@@ -13,6 +13,7 @@ import pytest
 import penstock.record
 from penstock.record import (
     ArrowSink,
+    ColumnBuffer,
     CsvSink,
     Field,
     JsonlSink,
@@ -127,8 +128,29 @@ async def test_numpy_pandas_and_pint(tmp_path: Path) -> None:
     assert str(frame["t_utc"].dtype) == "datetime64[ns, UTC]"
     flow = recording.quantity("Mass_Flow", "fuel").to("SLPM")
     assert flow.magnitude.tolist() == pytest.approx([n / 1000 for n in range(5)])
-    with pytest.raises(RecordError, match="has more than one unit"):
+    with pytest.raises(RecordError, match="'Gas' of 'fuel' has no unit"):
         recording.quantity("Gas", "fuel")
+    with pytest.raises(RecordError, match="has no field 'Mass Flow'"):
+        recording.quantity("Mass Flow", "fuel")
+    with pytest.raises(RecordError, match="has no 'Mass_Flow' of a device 'air'"):
+        recording.quantity("Mass_Flow", "air")
+
+
+async def test_a_quantity_has_the_unit_of_its_device(tmp_path: Path) -> None:
+    pytest.importorskip("pint")
+    air = ColumnBuffer(LITRES)
+    air.append_row("air", "B", NOON_NS, NOON_NS, 0, 0, {"Mass_Flow": 2.0, "Gas": "N2"}, "", None)
+    await record(tmp_path / "run", flow_batch(1, 5), SampleBatch.from_buffer(air))
+    recording = penstock.record.open(tmp_path / "run")
+    assert recording.quantity("Mass_Flow", "fuel").to("SCCM").magnitude.tolist() == [5.0]
+    assert recording.quantity("Mass_Flow", "air").to("SLPM").magnitude.tolist() == [2.0]
+
+
+async def test_a_quantity_has_one_unit(tmp_path: Path) -> None:
+    pytest.importorskip("pint")
+    await record(tmp_path / "run", flow_batch(1), flow_batch(1, 1, LITRES))
+    with pytest.raises(RecordError, match=r"has more than one unit .*: SCCM, SLPM"):
+        penstock.record.open(tmp_path / "run").quantity("Mass_Flow", "fuel")
 
 
 async def test_other_programs_read_the_files(tmp_path: Path) -> None:

@@ -72,9 +72,12 @@ class SampleBatch:
     def from_arrow(cls, record_batch: Any) -> SampleBatch:
         """The rows of a ``pyarrow.RecordBatch`` or ``pyarrow.Table``.
 
-        It needs the columns ``device`` and ``t_utc``; other fixed columns that it lacks are null,
-        zero, or for the time stamps ``t_utc``. Every further column is a field; its unit is taken
-        from the Arrow field's metadata. SinkSchemaError for a column that cannot be recorded.
+        The columns ``device`` and ``t_utc`` are required. Other missing columns are null or zero;
+        missing times are ``t_utc``. Every further column is a field; its unit is taken from the
+        Arrow field's metadata.
+
+        Raises:
+            SinkSchemaError: a required column is missing, or a column cannot be recorded.
         """
         return cls(*columns_from_arrow(record_batch))
 

@@ -57,27 +57,28 @@ class MqttSink(NetworkSink):
     that device in this run. The retained message ``PREFIX/status`` says whether the sink is
     connected.
 
-    Every row goes to ``spool`` first, a folder on this machine, and from there to the broker, in
-    order, at least once. A broker acknowledges what it may still lose, so rows that it has
-    acknowledged in the last ``lag`` seconds are sent again after a lost connection. A reader drops
-    those whose run, device and row it has; docs/mqtt.md says what a broker promises.
+    Every row is first written to ``spool``, a folder on this machine, and sent from there to the
+    broker in order, at least once. A broker may lose messages that it has acknowledged, so after a
+    lost connection the sink sends the rows again that were acknowledged in the last ``lag``
+    seconds. A reader drops rows whose run, device and row it has already; docs/mqtt.md describes
+    what a broker guarantees.
 
     Args:
-        url: ``mqtt://HOST[:1883]/PREFIX``, or ``mqtts://HOST[:8883]/PREFIX`` for TLS. The prefix is
-            ``penstock`` without a path.
-        password_file: a file with the password. Without it MQTT_PASSWORD counts; the user is
-            MQTT_USERNAME.
-        ca_file: certificates (PEM) of an authority of your own.
-        spool: the folder; by default ``samples.mqtt-spool`` in the current one.
-        spool_bytes: its largest size. Beyond it, writing raises SinkWriteError.
-        lag: seconds for which an acknowledged row is kept. ``close`` waits as long.
+        url: ``mqtt://HOST[:1883]/PREFIX``, or ``mqtts://HOST[:8883]/PREFIX`` for TLS. Without a
+            path the prefix is ``penstock``.
+        password_file: a file with the password; by default MQTT_PASSWORD of the environment. The
+            user is MQTT_USERNAME.
+        ca_file: a file with the certificates (PEM) of a private certificate authority.
+        spool: the folder; by default ``samples.mqtt-spool`` in the current folder.
+        spool_bytes: the largest size of the spool. Beyond it, writing raises SinkWriteError.
+        lag: seconds for which an acknowledged row stays in the spool. ``close`` waits as long.
         timeout: seconds to wait for an answer.
-        close_timeout: seconds that ``close`` waits for the last rows to be taken.
+        close_timeout: seconds that ``close`` waits until the broker has taken the last rows.
         loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
 
-    ``open`` raises SinkWriteError where the broker refuses the user. A broker that does not answer
-    is waited for.
+    ``open`` raises SinkWriteError if the broker refuses the user. If the broker does not answer,
+    ``open`` succeeds, and the sink goes on trying.
 
     Raises:
         ValueError: the URL is malformed, or holds a password; ``ca_file`` cannot be read.
@@ -122,9 +123,9 @@ class MqttSink(NetworkSink):
 class MqttTransport:
     """A :class:`~penstock.record._network.protocol.Transport` of JSON messages of QoS 1.
 
-    While it is connected, the retained message ``PREFIX/status`` says ``online``; the broker itself
-    says ``offline`` when the connection ends in whatever way. A broker that keeps nothing tells it
-    to those who listen.
+    While the sink is connected, the retained message ``PREFIX/status`` is ``online``. When the
+    connection ends, in whatever way, the broker publishes ``offline`` (a will message). A broker
+    without retained messages sends both to the current subscribers only.
     """
 
     def __init__(

@@ -57,31 +57,31 @@ def sparkplug_address(url: str) -> tuple[BrokerAddress, str, str]:
 class SparkplugSink(NetworkSink):
     """Publishes rows as the data of an edge node of Sparkplug B 3.0, by MQTT 5.
 
-    Each device of the recording is a device of the node, each field a metric with its unit as
-    ``engUnit``, and beside them ``run`` and ``row``, the identity of the row, and ``t_utc_ns``,
-    since Sparkplug's own stamps are milliseconds. Births and data have QoS 0, as the specification
-    demands: nobody confirms them.
+    Each device of the recording is a device of the node. Each field is a metric with its unit as
+    ``engUnit``. The metrics ``run`` and ``row`` identify the row; ``t_utc_ns`` has the nanoseconds,
+    because Sparkplug's timestamps are milliseconds. Births and data have QoS 0, as the
+    specification demands, so the broker does not acknowledge them.
 
-    Every row goes to ``spool`` first, a folder on this machine, and from there to the broker. Rows
-    that waited longer than 5 s, and those of the last ``lag`` seconds before a connection was lost,
-    are sent as historical values.
+    Every row is first written to ``spool``, a folder on this machine, and sent from there to the
+    broker. Rows that were queued for more than 5 s, and those of the last ``lag`` seconds before a
+    connection was lost, are sent as historical values.
 
     Args:
         url: ``sparkplug://HOST[:1883]/GROUP/NODE``, ``sparkplugs://`` for TLS.
-        password_file: a file with the password. Without it MQTT_PASSWORD counts; the user is
-            MQTT_USERNAME.
-        ca_file: certificates (PEM) of an authority of your own.
-        spool: the folder; by default ``samples.sparkplug-spool`` in the current one. Beside it is a
-            file with the number of the last connection.
-        spool_bytes: its largest size. Beyond it, writing raises SinkWriteError.
-        lag: seconds for which a row that was handed over is kept.
+        password_file: a file with the password; by default MQTT_PASSWORD of the environment. The
+            user is MQTT_USERNAME.
+        ca_file: a file with the certificates (PEM) of a private certificate authority.
+        spool: the folder; by default ``samples.sparkplug-spool`` in the current folder. A file
+            beside it has the number of the last connection.
+        spool_bytes: the largest size of the spool. Beyond it, writing raises SinkWriteError.
+        lag: seconds for which a row that was sent stays in the spool.
         timeout: seconds to wait for an answer.
-        close_timeout: seconds that ``close`` waits for the last rows to be taken.
+        close_timeout: seconds that ``close`` waits until the broker has taken the last rows.
         loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
 
-    ``open`` raises SinkWriteError where the broker refuses the user. A broker that does not answer
-    is waited for.
+    ``open`` raises SinkWriteError if the broker refuses the user. If the broker does not answer,
+    ``open`` succeeds, and the sink goes on trying.
 
     Raises:
         ValueError: the URL is malformed, or holds a password; ``ca_file`` cannot be read.

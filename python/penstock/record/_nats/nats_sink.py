@@ -63,30 +63,33 @@ class NatsSink(NetworkSink):
     A message has rows of one device, as an Arrow IPC stream, and the subject ``PREFIX.RUN.DEVICE``;
     ``RUN`` is a random name. Its identity is in the header Nats-Msg-Id, ``RUN/DEVICE/PART``.
 
-    Every row goes to ``spool`` first, a folder on this machine, and from there to the server, in
-    order. Each message comes into the stream once, whatever is killed: it is published on the
-    condition that the message before it is the last one of its subject. JetStream acknowledges
-    before it syncs, by default up to two minutes before; so the spool keeps what was acknowledged
-    in the last ``lag`` seconds, and sends of it what the stream lacks after a lost connection.
+    Every row is first written to ``spool``, a folder on this machine, and sent from there to the
+    server in order. Each message is in the stream exactly once, whichever process is killed: it is
+    published on the condition that the previous message is the last one of its subject. JetStream
+    acknowledges a message before it syncs it, by default up to two minutes before. So the spool
+    keeps the rows that were acknowledged in the last ``lag`` seconds, and after a lost connection
+    the sink sends those that the stream lacks.
 
     Args:
-        url: ``nats://HOST[:4222]/PREFIX``, or ``natss://`` for TLS. The prefix is ``penstock``
-            without a path.
-        stream: its name; by default the prefix, in which a full stop is written ``_``. It is
-            created with the subjects ``PREFIX.>`` where it is not there.
-        token_file: a file with the token. Without it the environment is asked: NATS_TOKEN, or
-            NATS_USER and NATS_PASSWORD.
-        ca_file: certificates (PEM) of an authority of your own.
-        spool: the folder; by default ``samples.nats-spool`` in the current one.
-        spool_bytes: its largest size. Beyond it, writing raises SinkWriteError.
-        lag: seconds for which acknowledged rows are kept; the server's ``sync_interval`` and some.
+        url: ``nats://HOST[:4222]/PREFIX``, or ``natss://`` for TLS. Without a path the prefix is
+            ``penstock``.
+        stream: the name of the stream; by default the prefix with ``_`` for each full stop. A
+            stream that does not exist is created with the subjects ``PREFIX.>``.
+        token_file: a file with the token. By default the environment: NATS_TOKEN, or NATS_USER and
+            NATS_PASSWORD.
+        ca_file: a file with the certificates (PEM) of a private certificate authority.
+        spool: the folder; by default ``samples.nats-spool`` in the current folder.
+        spool_bytes: the largest size of the spool. Beyond it, writing raises SinkWriteError.
+        lag: seconds for which acknowledged rows stay in the spool; choose more than the server's
+            ``sync_interval``.
         timeout: seconds to wait for an answer.
-        close_timeout: seconds that ``close`` waits for the last rows to be taken.
+        close_timeout: seconds that ``close`` waits until the server has taken the last rows.
         loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
 
-    Needs pyarrow (SinkDependencyError at once). ``open`` raises SinkWriteError where the server
-    refuses for good: no JetStream, no permission. A server that does not answer is waited for.
+    Without pyarrow the constructor raises SinkDependencyError. ``open`` raises SinkWriteError if
+    the server refuses for good: no JetStream, no permission. If the server does not answer,
+    ``open`` succeeds, and the sink goes on trying.
 
     Raises:
         ValueError: the URL is malformed, or holds a password.

@@ -33,35 +33,37 @@ __all__ = ["InfluxAddress", "InfluxSink", "InfluxTransport", "is_influx"]
 class InfluxSink(NetworkSink):
     """Writes to InfluxDB 1, 2 or 3, VictoriaMetrics or QuestDB, by the line protocol over HTTP.
 
-    A sample is a point of ``measurement``, an event one of ``events``. The device is its only tag,
-    its stamp ``t_utc`` in nanoseconds, moved to the next free one where a row of the same device
-    has it already. All else that the row has is a field.
+    A sample is a point of ``measurement``, an event a point of ``events``. The device is the only
+    tag. The time is ``t_utc`` in nanoseconds; if another row of the device has the same time, it is
+    moved to the next free nanosecond. All other columns are fields.
 
-    Every row goes to ``spool`` first, a folder on this machine, and from there to the server, in
-    order. So rows wait there while the server is away, and one that was sent before a kill may be
-    sent again: for InfluxDB that is the same point. The spool of a process that was killed is sent
-    by the next sink with the same ``spool``. What is still in it at ``close`` is an error, and
-    stays there. A line that the server will never take goes to a file beside the spool, and the
-    others are written; ``close`` then raises SinkWriteError, which names it.
+    Every row is first written to ``spool``, a folder on this machine, and sent from there to the
+    server in order. While the server does not answer, rows stay in the spool. A row that was sent
+    before a SIGKILL may be sent again: for InfluxDB it is the same point. The next sink with the
+    same ``spool`` sends the rows of a killed process. If rows are left at ``close``, ``close``
+    raises SinkWriteError and the rows stay in the spool. A line that the server refuses for good is
+    moved to a file beside the spool, and the other lines are sent; ``close`` then raises
+    SinkWriteError with the name of that file.
 
     Args:
         url: ``influx://HOST:8086/DATABASE``, or ``.../ORGANISATION/BUCKET`` for InfluxDB 2;
-            ``influxs://`` for TLS. ``?rp=NAME``, ``?api=1``, ``2`` or ``3``.
-        measurement: of samples.
-        events: the measurement of events; by default ``events``, or with another ``measurement``
-            that name and ``_events``.
-        token_file: a file with the token. Without it the environment is asked: INFLUX_TOKEN, or
+            ``influxs://`` for TLS. ``?rp=NAME`` names a retention policy; ``?api=1``, ``2`` or
+            ``3`` sets the version of the API.
+        measurement: the measurement of samples.
+        events: the measurement of events; by default ``events``, or ``MEASUREMENT_events`` if
+            ``measurement`` is not ``samples``.
+        token_file: a file with the token. By default the environment: INFLUX_TOKEN, or
             INFLUX_USERNAME and INFLUX_PASSWORD.
-        ca_file: certificates (PEM) of an authority of your own.
-        spool: the folder; by default ``MEASUREMENT.influx-spool`` in the current one.
-        spool_bytes: its largest size. Beyond it, writing raises SinkWriteError.
+        ca_file: a file with the certificates (PEM) of a private certificate authority.
+        spool: the folder; by default ``MEASUREMENT.influx-spool`` in the current folder.
+        spool_bytes: the largest size of the spool. Beyond it, writing raises SinkWriteError.
         timeout: seconds to wait for an answer.
-        close_timeout: seconds that ``close`` waits for the last rows to be taken.
+        close_timeout: seconds that ``close`` waits until the server has taken the last rows.
         loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
 
-    ``open`` raises SinkWriteError where the server refuses these rows for good: no such database,
-    no permission. A server that does not answer at all is waited for.
+    ``open`` raises SinkWriteError if the server refuses these rows for good: no such database, no
+    permission. If the server does not answer, ``open`` succeeds, and the sink goes on trying.
 
     Raises:
         ValueError: the URL is malformed, or holds a password; a measurement has no name, or one

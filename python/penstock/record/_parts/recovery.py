@@ -48,10 +48,10 @@ class Recovery:
 
     Attributes:
         path: the recording.
-        rows: moved in from the journal and from the parts of a single file.
-        cuts: what was cut off, and the files beside the recording that have it now.
-        row_ended: True if the last row of a text file had no line end and has one now.
-        sealed: True if a file has the seal now that a kill had kept from it.
+        rows: the number of rows added from the journal and from the parts of a single file.
+        cuts: the torn ends that were cut off, and the files beside the recording that have them.
+        row_ended: True if a line end was added to the last row of a text file.
+        sealed: True if a file got a seal that was missing after a SIGKILL.
     """
 
     path: Path
@@ -74,27 +74,28 @@ class Recovery:
 def recover(
     path: str | os.PathLike[str], *, force: bool = False, sign: SigningKey | None = None
 ) -> Recovery:
-    """Repair a recording that was cut off, in place.
+    """Repair a recording that was cut off, in place. Blocks: call it in a worker thread.
 
     A folder of parts gets the rows of its journal. So does a single Parquet or Arrow file, whose
-    parts are then joined. From a text file a torn last row is cut off, and its log from an SQLite
-    database. What is cut off is kept beside the file, as ``NAME.torn``, and named in the result. A
-    recording that is whole is left alone, and so is a file that Penstock has not written.
-    Recovering twice, or being killed while recovering, does no harm.
+    parts are then joined. The torn last row of a text file is cut off, and so is the torn log of an
+    SQLite database. The bytes that were cut off are kept beside the file, as ``NAME.torn``, and
+    listed in the result. A complete recording is not changed, and neither is a file that Penstock
+    has not written. ``recover`` may be called again, even after it was killed.
 
     Args:
         path: the recording.
-        force: also cut off an end that is more than a kill can tear: several rows, batches or
-            transactions, or more than 64 KiB of a text. It is kept as well.
-        sign: the key of a recording that is signed. Without it, what is sealed here has no
-            signature: rows behind the last seal of a text file stay unproven, and a part or a
-            single file that is made here has digests alone.
+        force: cut off even an end that is longer than SIGKILL can tear: several rows, batches or
+            transactions, or more than 64 KiB of a text. It is kept too.
+        sign: the key of a signed recording. Without it, new seals have no signature: rows after the
+            last seal of a text file stay unproven, and a part or a single file that is written here
+            has digests only.
 
-    RecordError if the seals of a text file are signed with another key.
-    RecoveryError when there is no such recording, its content cannot be understood, or its end is
-    too large to be a torn one; the recording is unchanged then.
-    SinkWriteError when the disk refuses or another process is still recording to it;
-    SinkDependencyError when Parquet needs pyarrow. Blocking; call it from a thread.
+    Raises:
+        RecordError: the seals of a text file are signed with another key.
+        RecoveryError: there is no such recording, its content is not a recording's, or its end is
+            too long for a torn one. The recording is then unchanged.
+        SinkWriteError: the disk refuses, or another process is still recording.
+        SinkDependencyError: Parquet needs pyarrow.
     """
     target = Path(path)
     if target.suffix == ".parts":

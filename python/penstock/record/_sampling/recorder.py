@@ -36,9 +36,9 @@ _LAST_ROWS_S = 5.0
 
 
 class Recording:
-    """A running recording: rows that wait to be taken, and the live summary.
+    """A running recording: the queue of its rows, and the live summary.
 
-    Made by :func:`record`. To be used from the event loop's thread only, and by one consumer.
+    :func:`record` returns it. Use it in the event loop's thread only, and with one consumer.
     """
 
     def __init__(
@@ -120,9 +120,9 @@ class Recording:
     ) -> SampleBatch | None:
         """Take the waiting rows, once there are ``min_rows`` or ``max_wait`` seconds have passed.
 
-        A batch has one schema: where that has changed, the rows before the change come first.
-        Returns an empty batch when the time is up without a row, and None once the recording has
-        ended and everything has been taken. Cancellation takes nothing.
+        A batch has one schema: if the schema has changed, the rows before the change come first.
+        Returns an empty batch if ``max_wait`` passes without a row, and None when the recording has
+        ended and all rows have been taken. A cancelled call takes no rows.
         """
         return await self._rows.next_batch(min_rows, max_wait)
 
@@ -143,11 +143,12 @@ class Recording:
         self._add_event(device, kind, message)
 
     def stop(self) -> None:
-        """Ask all polling to end. Rows, events and readings received so far can still be taken."""
+        """End all polling; return at once. Rows received so far can still be taken."""
         self._polling.cancel()
         self._end_listening()
         if not self._begun:
-            # A source whose events have not begun has none, and may hang.
+            # The streams of events are not open yet: there is nothing to collect, and opening one
+            # may hang.
             self._collecting.cancel()
 
     async def wait_finished(self) -> None:
@@ -162,9 +163,9 @@ class Recording:
 
     async def _run(self) -> None:
         try:
-            # Shielded: what ends a recording is stop(), which record() calls by whatever way its
-            # block is left. A cancellation that came in here directly would take with it the
-            # events and readings that wait to be recorded.
+            # Shielded: only stop() ends a recording, and record() calls stop() in whatever way its
+            # block is left. A cancellation in here would lose the events and readings that are
+            # still to be recorded.
             with self._collecting:
                 async with anyio.create_task_group() as collectors, AsyncExitStack() as streams:
                     # The streams of events end when they are left, and their last events are
@@ -227,9 +228,9 @@ class Recording:
             if drift_ms > summary.max_drift_ms:
                 summary.max_drift_ms = drift_ms
             if bus.one_by_one:
-                # One call a device, though the source could take the whole bus at once: a reply
-                # is then in the buffer before the next device is asked, and a cancellation
-                # while a later device is being waited for cannot take it away.
+                # One call for each device, though the source could poll the whole bus in one call:
+                # each reply is in the buffer before the next device is polled, so a cancellation
+                # during a later poll does not lose it.
                 for name in lane.names:
                     await self._poll(bus.source, (name,), target)
             else:
@@ -359,7 +360,7 @@ class Recording:
         return True
 
     def _is_repeated(self, name: str, code: FailureCode) -> bool:
-        """Note that ``name`` has failed; whether that is counted instead of a row."""
+        """Note that ``name`` has failed; return whether the failure gets no row."""
         failing = self._failing.get(name)
         if failing is None:
             failing = self._failing[name] = Failing()
@@ -371,7 +372,7 @@ class Recording:
         return True
 
     def _answers_again(self, name: str) -> None:
-        """Tell what was only counted of the failures of ``name``, if it had failed."""
+        """Add events with the counts of the failures of ``name``, if it had failed."""
         failing = self._failing.pop(name, None)
         if failing is None or self._every_failure:
             return
@@ -445,7 +446,7 @@ class Recording:
         schema = self._described_schema()
         known = {field.name for field in schema.fields}
         for field in self._rows.schema.fields:
-            # No column is lost, neither one that turned up in a reply nor one that is gone now.
+            # No column is removed, whether a reply has added it or no source reports it any more.
             if field.name not in known:
                 schema = schema.with_field(field)
         self._rows.change_schema(schema)
@@ -496,30 +497,39 @@ async def record(
 ) -> AsyncGenerator[Recording, None]:
     """Poll the devices of ``source``, one or several, for ``duration`` seconds.
 
-    A device is polled ``rates[name]`` times a second, else at the rate that its source has for it
-    (``source.rates()``), else ``rate_hz`` times. ``names`` restricts the recording to some devices;
-    ``duration=None`` records until the block is left. Slot n of a device is due at start + n / rate
-    on the monotonic clock; ``alignment`` tells where the start is. A slot that cannot begin before
-    the next one is due is skipped, counted in ``summary.samples_late`` and recorded as an event;
-    one that begins late but within its period is polled, and ``late_s`` of its row tells how late.
-    Each bus of ``source.poll_groups()`` keeps its slots by itself; its devices are polled one after
-    another.
+    A device is polled at ``rates[name]`` Hz; by default at the rate that its source has for it
+    (``source.rates()``), or else at ``rate_hz``. Slot n of a device is due at start + n / rate on
+    the monotonic clock. A slot that cannot begin before the next one is due is skipped, counted in
+    ``samples_late`` of the device's summary, and recorded as an event. A slot that begins late but
+    within its period is polled; ``late_s`` of its row is the delay in seconds. Each bus of
+    ``source.poll_groups()`` keeps its slots independently; the devices of one bus are polled one
+    after another.
 
-    A failed poll is a row with its error and the :class:`FailureCode` of it. Until the device
-    answers again, further failures with a code that was there are counted in
-    ``summary.devices[name].repeated``, and so are slots that pass; events tell both when it answers
-    again. With ``every_failure`` each failed poll is a row.
+    A failed poll is a row with its error and :class:`FailureCode`. Until the device answers again,
+    further failures with a code that has a row already are only counted, in
+    ``summary.devices[name].repeated``, and skipped slots are counted too; when the device answers
+    again, events report both numbers.
 
-    Beside the polls, the rows hold what devices send by themselves (:class:`PushSource`) and
-    events: those of the sources (:class:`EventSource`), steps of the wall clock, changes of schema,
-    and your own (:meth:`Recording.note`).
+    Besides the polls, the rows hold the readings that devices send by themselves
+    (:class:`PushSource`) and events: those of the sources (:class:`EventSource`), steps of the wall
+    clock, changes of schema, and your own (:meth:`Recording.note`).
 
-    ``overflow`` tells what happens when ``buffer_size`` rows wait because the sinks do not keep up.
-    BLOCK polls no further, and slots that pass meanwhile count as late; dropped rows are counted in
-    the summary.
+    All polling has ended when the block has been left, in whatever way. An exception of the block
+    is raised without an exception group. The recording belongs to the thread of the event loop.
 
-    All polling has ended when the block is left, in whatever way. An exception of the block is
-    raised without a group. For the thread of one event loop.
+    Args:
+        source: the source of the devices, or several sources.
+        rate_hz: polls per second of a device that has no other rate.
+        rates: polls per second of devices by name.
+        duration: seconds; None records until the block is left.
+        names: the devices to record; None records all.
+        alignment: the time at which the slots start.
+        overflow: what happens when ``buffer_size`` rows are queued because the sinks do not keep
+            up. BLOCK stops polling, and slots that pass meanwhile count as late. Rows that another
+            policy drops are counted in the summary.
+        buffer_size: the number of rows that may be queued.
+        every_failure: whether each failed poll is a row.
+        clock: the clock; the system's by default.
 
     Raises:
         ValueError: a rate, duration, name or buffer size is invalid, or two devices have one name.

@@ -25,7 +25,7 @@ class Alignment(Enum):
     UTC = "utc"
     """Slot 0 of every device is the next whole second of the wall clock."""
     SPREAD = "spread"
-    """Each bus begins a share of its period later, so that buses are not asked at one moment."""
+    """Each bus begins a part of its period later, so that buses are not polled at the same time."""
 
 
 class Lane:

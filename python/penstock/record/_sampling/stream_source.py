@@ -78,9 +78,9 @@ class StreamSource:
         async with record([manager, streams], rate_hz=10) as recording:
             ...
 
-    Each stream is entered when the recording begins and left when it ends; readings that wait in it
-    are then recorded too. One that ends or fails ends the others of this source too, and is
-    recorded as the event ``push_ended``. For one recording.
+    Each stream is entered when the recording begins, and left when it ends; queued readings are
+    then recorded too. If one stream ends or fails, the other streams of this source end too, and
+    the event ``push_ended`` is recorded. An object serves one recording.
 
     Args:
         streams: The streams by the names of their devices.

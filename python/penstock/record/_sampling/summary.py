@@ -12,11 +12,14 @@ __all__ = ["AcquisitionSummary", "DeviceSummary", "SinkSummary"]
 class DeviceSummary:
     """The counts of one device.
 
-    ``samples_emitted`` counts rows, failed polls included, events not; ``errors`` the failed polls
-    among them; ``samples_late`` the slots that were skipped because their whole period had passed
-    before they could be asked for; ``samples_dropped`` the rows dropped by the overflow policy.
-    ``repeated`` counts the failed polls that have no row of their own, because the poll before them
-    had failed with the same code; ``errors`` includes them, ``samples_emitted`` does not.
+    Attributes:
+        samples_emitted: rows, failed polls included, events not.
+        samples_late: slots that were skipped because their whole period had passed before the poll
+            could begin.
+        samples_dropped: rows that the overflow policy has dropped.
+        errors: failed polls, with and without a row.
+        repeated: failed polls without a row, because a poll since the device's last answer had
+            failed with the same code.
     """
 
     samples_emitted: int = 0
@@ -28,28 +31,39 @@ class DeviceSummary:
 
 @dataclass(slots=True)
 class SinkSummary:
-    """The counts of one sink: rows written, rows that its full queue dropped, and its failure.
+    """The counts of one sink.
 
-    ``error`` is None again once a sink that had failed is written again; ``failures`` counts how
-    often it has failed. ``rows_lost`` waited for it when the recording ended.
+    Attributes:
+        rows_written: rows that the sink has accepted.
+        rows_dropped: rows that its full queue has dropped.
+        error: the failure of the sink; None, also again after the sink was reopened.
+        replaced_by: the fallback that has written the rest, or the rows until the sink was back.
+        failures: how often the sink has failed.
+        rows_lost: rows that were queued for the sink when the recording ended.
     """
 
     rows_written: int = 0
     rows_dropped: int = 0
     error: str | None = None
     replaced_by: str | None = None
-    """The fallback that has written the rest, or what came until the sink was back."""
     failures: int = 0
     rows_lost: int = 0
 
 
 @dataclass(slots=True)
 class AcquisitionSummary:
-    """The counts of a recording; changes while it runs, final once ``finished_at`` is set.
+    """The counts of a recording. They change while it runs, and are final after it.
 
-    ``max_drift_ms`` is the latest start of a poll after its slot's due time, in milliseconds.
-    ``events`` counts the rows that are events, ``clock_steps`` how often the wall clock was set.
-    ``sinks`` has what :func:`penstock.record.pipe` wrote, by the sinks' own descriptions.
+    Attributes:
+        started_at: the start (UTC).
+        finished_at: the end (UTC); None while the recording runs.
+        max_drift_ms: the longest delay of a poll after its slot was due, in milliseconds.
+        devices: the counts of each device by its name.
+        events: the rows that are events.
+        events_dropped: events that the overflow policy has dropped.
+        clock_steps: how often the wall clock was set.
+        sinks: the counts of :func:`penstock.record.pipe` for each sink, by the sink's description.
+        run_id: the id of the run.
     """
 
     started_at: datetime

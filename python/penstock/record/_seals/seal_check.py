@@ -24,18 +24,18 @@ HOW = {
 
 @dataclass(slots=True)
 class SealFindings:
-    """What the seals of one file, or of one table of a database, say of it.
+    """The result of checking the seals of one file, or of one table of a database.
 
     Attributes:
-        path: the file, or with the name of its table.
-        sealed: False for a file without seals: nothing is known of it.
-        rows: how many rows are sealed.
+        path: the file; for a database, the file and the name of the table.
+        sealed: False for a file without seals, which cannot be checked.
+        rows: the number of sealed rows.
         first_ns, last_ns: ``t_utc`` of the first and of the last sealed row; 0 without rows.
-        ended: how each run in it has ended, in order: ``closed``, ``cut off``, ``ended by a full
-            disk``, ``ended by an error``, ``growing``.
-        signed: True if each seal has a signature that the given key has made.
-        problems: what is missing, changed, or not signed.
-        remarks: what is not proven, though nothing is known to be wrong.
+        ended: how each run in the file has ended, in order: ``closed``, ``cut off``, ``ended by a
+            full disk``, ``ended by an error``, ``growing``.
+        signed: True if the given key has signed every seal.
+        problems: sentences about what is missing, changed, or not signed.
+        remarks: sentences about what the seals do not prove, though nothing is known to be wrong.
     """
 
     path: Path

@@ -30,27 +30,26 @@ __all__ = ["CsvSink", "JsonlSink"]
 class CsvSink(PathSink):
     """Writes CSV (RFC 4180, UTF-8, CRLF), and the metadata into ``run.csv.meta.json``.
 
-    A kill in the middle of a write can leave a torn last line, which
-    :func:`penstock.record.recover` cuts off; a full disk is cut back to the last complete line at
-    once. A batch with a new field, another unit or other metadata begins a new file,
-    ``run.part2.csv``. ``paths`` lists the files written. Needs
-    nothing but Penstock.
+    SIGKILL during a write can leave a torn last line, which :func:`penstock.record.recover` cuts
+    off. If the disk is full, the sink cuts the file back to the last complete line at once. A batch
+    with a new field, another unit or other metadata begins a new file, ``run.part2.csv``. ``paths``
+    lists the files. Needs no package but Penstock.
 
     Args:
         path: the file.
-        overwrite: replace the file that is there, when the first batch comes.
-        append: continue the file that is there. A torn end is cut off, and kept beside it: see
+        overwrite: replace an existing file when the first batch comes.
+        append: continue an existing file. A torn end is cut off and kept beside the file, see
             ``cuts``. Without either, ``open`` raises SinkExistsError.
-        force: with ``append``, cut off also an end that is more than a kill can tear. Otherwise
+        force: with ``append``, cut off even an end that is longer than SIGKILL can tear. Otherwise
             ``open`` raises RecoveryError, and the file is unchanged.
         metadata: write ``run.csv.meta.json``.
-        rotate_bytes: begin a new part once a part has this size.
-        rotate_interval: begin a new part once a part has this age.
+        rotate_bytes: the size of a part in bytes at which a new part begins.
+        rotate_interval: the age of a part in seconds at which a new part begins.
         loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
-        seals: write ``run.csv.seals``, by which ``penstock verify`` proves that nothing has
+        seals: write ``run.csv.seals``, with which ``penstock verify`` checks that nothing has
             changed since.
-        sign: the key that signs them.
+        sign: the key that signs the seals.
     """
 
     @renamed(rotate_seconds="rotate_interval", loss_seconds="loss_interval")
@@ -139,25 +138,24 @@ class CsvFile(LineFile):
 
 
 class JsonlSink(PathSink):
-    """Writes JSON Lines: one object a row.
+    """Writes JSON Lines: one object for each row.
 
     The first line is ``{"penstock": {...}}`` with columns, units and metadata; a complete file
-    ends with a second ``penstock`` line. Everything else is as for
-    :class:`~penstock.record.CsvSink`.
+    ends with a second ``penstock`` line. Otherwise it works like :class:`~penstock.record.CsvSink`.
 
     Args:
         path: the file.
-        overwrite: replace the file that is there, when the first batch comes.
-        append: continue the file that is there; see :class:`~penstock.record.CsvSink`.
-        force: with ``append``, cut off also an end that is more than a kill can tear.
+        overwrite: replace an existing file when the first batch comes.
+        append: continue an existing file; see :class:`~penstock.record.CsvSink`.
+        force: with ``append``, cut off even an end that is longer than SIGKILL can tear.
         metadata: write the ``penstock`` lines.
-        rotate_bytes: begin a new part once a part has this size.
-        rotate_interval: begin a new part once a part has this age.
+        rotate_bytes: the size of a part in bytes at which a new part begins.
+        rotate_interval: the age of a part in seconds at which a new part begins.
         loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
-        seals: write ``run.jsonl.seals``, by which ``penstock verify`` proves that nothing has
+        seals: write ``run.jsonl.seals``, with which ``penstock verify`` checks that nothing has
             changed since.
-        sign: the key that signs them.
+        sign: the key that signs the seals.
     """
 
     @renamed(rotate_seconds="rotate_interval", loss_seconds="loss_interval")

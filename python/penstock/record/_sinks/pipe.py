@@ -48,8 +48,8 @@ class BatchSource(Protocol):
     ) -> SampleBatch | None:
         """Take the waiting rows, once there are ``min_rows`` or ``max_wait`` seconds have passed.
 
-        Returns an empty batch when the time is up without a row, and None once the recording has
-        ended and every row was taken. Cancellation takes no rows.
+        Returns an empty batch if ``max_wait`` passes without a row, and None when the recording has
+        ended and all rows have been taken. A cancelled call takes no rows.
         """
 
     def take(self) -> SampleBatch:
@@ -76,43 +76,54 @@ async def pipe(
     queue_rows: int = 262_144,
     queue_overflow: OverflowPolicy = OverflowPolicy.DROP_NEWEST,
 ) -> AcquisitionSummary:
-    """Write a recording into every sink until it ends; returns its final summary.
+    """Write a recording into every sink until the recording ends; return the final summary.
 
-    A batch is handed to every sink when ``batch_size`` samples wait or ``flush_interval`` seconds
-    after the last one, whichever comes first, whether or not a device has stalled. By default that
-    is a quarter of the shortest loss window of the sinks, which so bounds what a ``kill -9`` loses
-    of a recording, and not only what it loses of a sink. A longer one is added. ``on_batch`` is
-    called with each batch once the sinks have it; the next batch then waits for the slowest of
-    them. Sinks that are not open yet are opened (when one of them cannot be, nothing is written to
-    any), and all are closed at the end.
+    Sinks that are not open are opened first. If one of them cannot be opened, nothing is written to
+    any. All sinks are closed at the end.
 
-    Each sink has a queue of ``queue_rows`` rows, so a slow one delays neither the polls nor the
-    others. When its queue is full, ``queue_overflow`` decides: rows are dropped for this sink
-    alone and counted in ``summary.sinks``, or with BLOCK everything waits for it.
+    Each sink has a queue of ``queue_rows`` rows, so a slow sink delays neither the polls nor the
+    other sinks.
 
-    A sink that fails, or takes more than ``flush_timeout`` seconds for a batch, gets nothing more;
-    ``on_sink_failure`` is called with it and its error. Its entry in ``fallbacks``, if it has one,
-    is opened and takes over with the rows that the failed one had not made durable, some of which
-    may then be in both. The recording goes on as long as one sink is healthy, and the error is
-    raised at its end.
+    A sink that fails, or takes more than ``flush_timeout`` seconds for a batch, gets no more rows.
+    Its entry in ``fallbacks``, if there is one, is opened and gets the rows that the failed sink
+    had not made durable; some rows may then be in both. The recording goes on as long as one sink
+    is healthy, and the error is raised at its end.
 
-    ``reopen[sink]`` makes the sink that continues the place of a failed one, such as
+    ``reopen[sink]`` returns a new sink that continues the destination of the failed one, such as
     ``lambda: CsvSink("run.csv", append=True)``. It is called in a worker thread, and the new sink
-    opened, after a second and then after pauses that double up to a minute. Once it opens, it gets
-    the rows that the failed one had not written, none twice and in order, and
-    ``on_sink_return`` is called with it; a failure that cost no row is then no error. Until then
-    rows wait in the queue, or go to the fallback, whose own entry in ``reopen`` makes the next
-    one. A sink that can be opened again counts as healthy.
+    is opened, after one second and then with a back-off that doubles up to a minute. When the new
+    sink has opened, it gets the rows that the failed one had not written, in order and none twice;
+    a failure that lost no row is then no error. Until then, rows stay in the queue or go to the
+    fallback, whose entry in ``reopen`` returns the next one. A sink with an entry in ``reopen``
+    counts as healthy.
 
-    On cancellation or any exception polling is stopped, everything received is written, the sinks
-    are closed complete, and then the exception leaves; all that takes at most ``flush_timeout``
-    seconds more than a batch that is being written. What a sink could not write then is not raised;
-    it is in ``recording.summary.sinks``.
+    After a cancellation or an exception, polling stops, all received rows are written, the sinks
+    are closed, and then the exception is raised. That takes at most ``flush_timeout`` seconds, and
+    the time for a batch that is being written. Errors of sinks are then not raised; they are in
+    ``recording.summary.sinks``.
+
+    Args:
+        recording: the source of the rows.
+        *sinks: the destinations.
+        fallbacks: for a sink, the sink that replaces it after a failure.
+        reopen: for a sink, the function that returns a sink for the same destination.
+        batch_size: the number of queued samples at which a batch is handed to the sinks.
+        flush_interval: seconds after which a smaller batch is handed over, even if a device has
+            stalled. By default a quarter of the shortest loss window of the sinks, so that the
+            window holds for the whole recording; a longer interval adds to the window.
+        on_batch: called, and awaited, with each batch when all sinks have it; the next batch then
+            waits for the slowest sink.
+        on_sink_failure: called with a failed sink and its error.
+        on_sink_return: called with a sink of ``reopen`` that has opened.
+        flush_timeout: the longest time in seconds for one batch, and for the end.
+        queue_rows: the size of each sink's queue.
+        queue_overflow: what happens when a queue is full: rows are dropped for this sink only and
+            counted in ``summary.sinks``, or with BLOCK the recording waits for this sink.
 
     Raises:
-        SinkError: sinks failed that no fallback has replaced, or the queue of one dropped rows;
-            of several, the others are notes of the first.
-        ValueError: ``fallbacks`` or ``reopen`` has a sink that is not written to.
+        SinkError: a sink failed that no fallback has replaced, or a queue dropped rows. If there
+            are several errors, the others are notes of the first.
+        ValueError: ``fallbacks`` or ``reopen`` has a sink that is not among the sinks.
     """
     if unknown := [sink for sink in fallbacks or {} if sink not in sinks]:
         raise ValueError(f"fallbacks has {unknown[0]!r}, which is not among the sinks")

@@ -55,25 +55,25 @@ class SqliteSink(PathSink):
     the metadata. A batch with a new field, another unit or other metadata begins a new table,
     ``samples_2``.
 
-    The database is in WAL mode and readable while it grows. One transaction is open at a time; it
-    is committed, and the log synced, within the loss window. SQLite undoes a transaction that a
-    kill has cut off when the database is next opened. While it is recorded, ``run.sqlite-lock``
-    is locked against other recorders. Needs nothing but Python.
+    The database is in WAL mode and can be read while it grows. One transaction is open at a time;
+    the sink commits it and syncs the log within the loss window. SQLite rolls back a transaction
+    that SIGKILL has cut off when the database is next opened. A lock on ``run.sqlite-lock`` keeps
+    other recorders away while the sink is open. Needs no package but Python.
 
     Args:
         path: the database file.
-        table: another name than ``samples``.
-        overwrite: replace the file that is there, when the first batch comes.
-        append: continue the database that is there; it may have other tables. Without either,
-            ``open`` raises SinkExistsError.
-        force: with ``append``, continue a database whose log is damaged before transactions that
-            were complete. The log is kept beside it in any case.
+        table: the name of the table.
+        overwrite: replace an existing file when the first batch comes.
+        append: continue an existing database, which may have other tables. Without either, ``open``
+            raises SinkExistsError.
+        force: with ``append``, continue a database whose log is damaged before complete
+            transactions, which are lost. The log is kept beside the database in any case.
         busy_timeout: seconds to wait for a reader's lock before a write fails.
         loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
-        seals: write the table ``penstock_seals``, by which ``penstock verify`` proves that no row
+        seals: write the table ``penstock_seals``, with which ``penstock verify`` checks that no row
             has changed since.
-        sign: the key that signs them.
+        sign: the key that signs the seals.
     """
 
     @renamed(loss_seconds="loss_interval")

@@ -24,8 +24,8 @@ __all__ = ["ArrowSink", "ParquetSink"]
 class ArrowSink(PathSink):
     """Writes Arrow IPC (Feather 2): the file ``run.arrow``, or a folder of parts.
 
-    Larger than Parquet, and read without decoding where ``compression`` is ``"none"``. Everything
-    else is as for :class:`~penstock.record.ParquetSink`.
+    The files are larger than Parquet; with ``compression="none"`` they are read without decoding.
+    The other arguments are those of :class:`~penstock.record.ParquetSink`.
     """
 
     @renamed(
@@ -69,38 +69,40 @@ class ArrowSink(PathSink):
 class ParquetSink(PathSink):
     """Writes Parquet: the file ``run.parquet``, or the folder ``run`` of parts.
 
-    A folder, which any path without the suffix is, holds ``part-000001.parquet`` and so on, for
-    recordings without an end. A growing part is written anew every ``seal_interval``, and final
-    after ``part_duration``, ``part_rows`` or ``part_bytes``: pandas, polars and DuckDB read
-    ``run/*.parquet`` while it grows. ``partition_by`` divides the parts further, into
-    ``day=2026-11-22/device=fuel``.
+    A path without the suffix is a folder, for recordings without an end. It holds
+    ``part-000001.parquet`` and so on. A growing part is rewritten every ``seal_interval`` seconds,
+    and is final after ``part_duration``, ``part_rows`` or ``part_bytes``. So pandas, polars and
+    DuckDB can read ``run/*.parquet`` while it grows. ``partition_by`` divides the parts further,
+    into ``day=2026-11-22/device=fuel``.
 
-    A single file's parts lie in ``run.parquet.parts``; ``close`` joins them into ``run.parquet``
-    and removes the folder. A batch with a new field, another unit or other metadata begins a new
-    part, which for a single file is ``run.part2.parquet``.
+    The parts of a single file are in ``run.parquet.parts``; ``close`` joins them into
+    ``run.parquet`` and removes the folder. A batch with a new field, another unit or other metadata
+    begins a new part; for a single file, that is ``run.part2.parquet``.
 
-    If the process is killed, :func:`penstock.record.recover` adds the rows of the journal, and
-    joins the parts of a single file.
+    After a SIGKILL, :func:`penstock.record.recover` adds the rows of the journal, and joins the
+    parts of a single file.
 
     Args:
-        path: the file or folder. Needs pyarrow (SinkDependencyError at ``open``).
+        path: the file or folder. Without pyarrow, ``open`` raises SinkDependencyError.
         compression: zstd, snappy, gzip, brotli, lz4 or none.
-        overwrite: replace what is there; its content goes when the first batch comes, or, for a
-            single file, at ``close``.
-        append: continue what is there; rows of a run that was cut off are recovered first. Without
-            either, ``open`` raises SinkExistsError.
-        force: with ``append``, give up what lies behind the damaged place of a journal. It is kept
-            beside the recording in any case.
-        seal_interval: a growing part is written at least this often while rows come.
-        part_duration: after this time a part is final.
-        part_rows: with so many rows a part is final. They are kept in memory until then.
-        part_bytes: with so many bytes of columns in memory a part is final; 64 MiB by default.
+        overwrite: replace an existing recording, when the first batch comes or, for a single file,
+            at ``close``.
+        append: continue an existing recording; rows of a run that was cut off are recovered first.
+            Without either, ``open`` raises SinkExistsError.
+        force: with ``append``, leave out the rows after a damaged place of a journal. Their bytes
+            are kept beside the recording in any case.
+        seal_interval: the longest time in seconds between two writes of a growing part, while rows
+            come.
+        part_duration: the time in seconds after which a part is final.
+        part_rows: the number of rows at which a part is final. Its rows are in memory until then.
+        part_bytes: the size of the columns in memory at which a part is final, in bytes; 64 MiB by
+            default.
         partition_by: ``"day"`` (UTC) and ``"device"``, in this order; for folders only.
         loss_interval: see :class:`~penstock.record.LossWindow`.
         loss_rows: see :class:`~penstock.record.LossWindow`.
-        seals: write digests into ``run.parquet.seals``, or into the folder's list of parts, by
-            which ``penstock verify`` proves that nothing has changed since.
-        sign: the key that signs them.
+        seals: write digests into ``run.parquet.seals``, or into the folder's list of parts, with
+            which ``penstock verify`` checks that nothing has changed since.
+        sign: the key that signs the digests.
     """
 
     @renamed(

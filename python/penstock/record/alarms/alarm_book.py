@@ -1,12 +1,13 @@
-"""The states of alarms, and what of them is still to be delivered, in one file.
+"""The states of alarms, and the notifications that are still to be delivered, in one file.
 
-The states are those of ISA-18.2: an alarm that has begun is *unacknowledged* until a person has
-seen it, whether it lasts or has returned; acknowledging never hides one that lasts. A *latched* one
-stays until it is reset. A *shelved* one is judged and recorded as ever, and told to nobody.
+The states are those of ISA-18.2. An alarm that has begun is *unacknowledged* until a person
+acknowledges it, whether its value is still outside or has returned. Acknowledging never hides an
+active alarm. A *latched* alarm stays until it is reset. A *shelved* alarm is judged and recorded as
+before, but nobody is notified.
 
-A change and the events that tell of it come into the file in one step, before anything is sent. So
-what was told once is not begun again by the next start of the recorder, and what was not told yet
-is told by it, under the same identity.
+A change of state and its notifications are written to the file in one step, before anything is
+sent. So a restarted recorder does not begin an alarm again that has begun before, and it sends the
+notifications that are left with the same ids.
 """
 
 from __future__ import annotations
@@ -41,14 +42,15 @@ class AlarmEntry:
     """One alarm.
 
     Attributes:
-        key: names it, ``DEVICE/FIELD/NUMBER``.
-        active: the value is outside.
-        acknowledged: a person has seen the newest activation; True before the first.
-        latched: it was reset by nobody since it began.
-        shelved_until: Unix time in seconds; None: it is not shelved.
-        activation: how often it has begun.
-        since: when it has begun last, as Unix time in seconds.
-        message: what has begun or ended it last.
+        key: the key of the alarm, ``DEVICE/FIELD/NUMBER``.
+        active: whether the value is outside the limits.
+        acknowledged: whether a person has acknowledged the newest activation; True before the
+            first.
+        latched: whether the alarm must be reset, and was not since it began.
+        shelved_until: Unix time in seconds; None for an alarm that is not shelved.
+        activation: how often the alarm has begun.
+        since: Unix time in seconds at which the alarm began last.
+        message: the reason for its last begin or end.
     """
 
     key: str
@@ -64,8 +66,8 @@ class AlarmEntry:
     def state(self) -> str:
         """``normal``, ``unacknowledged``, ``acknowledged``, ``returned`` or ``latched``.
 
-        ``returned``: inside again, and nobody has seen it. ``latched``: inside again, seen, and
-        not reset.
+        ``returned``: the value is inside again, and the alarm is not acknowledged. ``latched``: the
+        value is inside again, and the alarm is acknowledged but not reset.
         """
         if self.active:
             return "acknowledged" if self.acknowledged else "unacknowledged"
@@ -90,12 +92,12 @@ class AlarmBook:
 
     Args:
         path: the file; created when it is needed.
-        destinations: the names of those who are told.
-        latch: alarms stay until they are reset.
+        destinations: the names of the destinations of notifications.
+        latch: whether alarms stay until they are reset.
 
     Raises:
-        AlarmBookError: the file is there and is not an alarm book, or cannot be read. Any method:
-            it cannot be written.
+        AlarmBookError: the file exists and is not an alarm book, or it cannot be read. Any method
+            raises it too, if the file cannot be written.
     """
 
     def __init__(
@@ -105,7 +107,7 @@ class AlarmBook:
         self._latch = latch
         self._lock = threading.Lock()
         self._content = self._read()
-        # Events for somebody who is no more told are dropped, and those of others are kept.
+        # Notifications for removed destinations are dropped, all others are kept.
         self._content.waiting = {
             name: self._content.waiting.get(name, []) for name in dict.fromkeys(destinations)
         }
@@ -166,7 +168,11 @@ class AlarmBook:
             self._tell("reset", entry, None, by)
 
     def shelve(self, key: str, seconds: float, by: str) -> None:
-        """Tell nobody of an alarm for a time. AlarmBookError: too long, or no such alarm."""
+        """Send no notifications of an alarm for a time, at most 7 days.
+
+        Raises:
+            AlarmBookError: the time is too long, or there is no such alarm.
+        """
         with self._lock:
             entry = self._entry(key)
             if not 0 < seconds <= _LONGEST_SHELF_S:
@@ -178,7 +184,7 @@ class AlarmBook:
             self._tell("shelve", entry, None, by)
 
     def unshelve(self, key: str, by: str) -> None:
-        """Tell of an alarm again. AlarmBookError: it is not shelved."""
+        """Send notifications of an alarm again. AlarmBookError: it is not shelved."""
         with self._lock:
             entry = self._entry(key)
             if entry.shelved_until is None:
@@ -187,12 +193,12 @@ class AlarmBook:
             self._tell("unshelve", entry, None, by)
 
     def end_shelves(self) -> list[str]:
-        """Unshelve what has been shelved for its time; the keys."""
+        """Unshelve the alarms whose time is up; return their keys."""
         with self._lock:
             now = time.time()
             found = []
             for entry in self._content.entries.values():
-                # Further away than any shelf lasts: the clock was set back.
+                # A time further away than any alarm can be shelved: the clock was set back.
                 until = entry.shelved_until
                 if until is not None and not now < until <= now + _LONGEST_SHELF_S:
                     entry.shelved_until = None

@@ -1,4 +1,4 @@
-"""Who is told of alarms, and how often that is tried: web hooks and MQTT brokers."""
+"""The delivery of alarms to web hooks and MQTT brokers, with retries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["AlarmDelivery", "Destination", "MqttAlarms", "NeverTaken", "Webhook"
 _LONGEST_AGE_S = 86400.0
 _LONGEST_PAUSE_S = 3600.0
 _SHELVES_EVERY_S = 1.0
-# So often an event is refused before the one behind it is tried.
+# The number of refusals of an event after which the next event is tried.
 _MOST_REFUSALS = 3
 
 
@@ -45,7 +45,7 @@ class NeverTaken(Exception):
 
 
 class Refused(Away):
-    """A destination does not like an event, or does not like any: who sends it finds out."""
+    """A destination refuses this event, or every event: AlarmDelivery finds out which."""
 
 
 class Destination(Protocol):
@@ -59,21 +59,22 @@ class Destination(Protocol):
 
 
 class AlarmDelivery:
-    """Delivers the events of an alarm book, in order, to each destination for itself.
+    """Delivers the events of an alarm book in order, to each destination independently.
 
-    An event is tried until it is taken: after ``first_pause`` seconds again, then after twice as
-    many and so on, up to an hour, and when there is a new one. After a day it is given up, and so
-    is one whose receiver is gone, and one that the receiver refuses while it takes the next;
-    ``said`` tells. It runs in a thread of its own, so a receiver that hangs delays nobody.
+    An event is tried until the destination takes it: with a back-off of ``first_pause`` seconds
+    that doubles up to an hour, and whenever there is a new event. It is given up after a day, if
+    the destination does not exist any more, or if the destination refuses it but takes the next
+    one; ``said`` then has a sentence about it. A thread of this object does the work, so a
+    destination that hangs delays neither the recording nor another destination.
 
     Args:
         book: the alarm book.
-        destinations: by the names that the book has of them.
-        first_pause: seconds.
+        destinations: the destinations by their names in the book.
+        first_pause: the first back-off, in seconds.
 
     Attributes:
-        said: sentences about receivers that are away, back or lost, for the recording. Any thread
-            may take them.
+        said: sentences for the recording about destinations that do not answer, answer again or
+            are given up. Any thread may take them.
     """
 
     def __init__(
@@ -99,9 +100,9 @@ class AlarmDelivery:
         self._thread.call(self._look)
 
     def close(self, patience: float = 5.0) -> int:
-        """Try what waits once more, for ``patience`` seconds in all; how many events are left.
+        """Try the queued events once more, at most ``patience`` seconds; return how many are left.
 
-        They are in the book, and the next run delivers them.
+        They stay in the book, and the next run delivers them.
         """
         self._thread.call(self._finish, patience)
         self._thread.stop()
