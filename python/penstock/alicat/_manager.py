@@ -122,7 +122,7 @@ class AlicatManager:
 
     @property
     def revision(self) -> int:
-        """Grows whenever a device was added, removed, renamed, or has another data frame."""
+        """A number that grows when a device is added or removed, or its data frame changes."""
         # A recording looks at it after every poll.
         if self._revision is None:
             now = sum(member.revision for member in self._members.values())
@@ -438,10 +438,10 @@ class AlicatManager:
         )
 
     def subscribe(self, callback: Callable[[str, DeviceEvent], None]) -> Callable[[], None]:
-        """Call ``callback`` with the name of a device and its event.
+        """Call ``callback`` with the device's name and the event, for each event of a device.
 
-        For all devices that are held at that time. Returns a function that ends the subscription.
-        See :meth:`Session.subscribe`.
+        The subscription covers the devices that are added later too. Returns a function that ends
+        it. See :meth:`Session.subscribe`.
         """
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)

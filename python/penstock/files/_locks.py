@@ -34,20 +34,20 @@ def lock(
     >>> async with files.lock("state.lock"):
     ...     ...
 
-    The lock is advisory: it keeps out those who ask for it. It belongs to the open file
-    (``F_OFD_SETLK``, fcntl(2)). So other opens of the file in the same process do not release it,
-    as they do with ``fcntl.lockf``, and two tasks exclude each other as two processes do. It ends
-    with ``release``, or with the process, however that ends. Children that are forked share it
-    until they exec or exit. On NFS the server keeps it. ``flock(2)`` is another kind of lock, and
-    neither keeps the other out.
+    The lock is advisory: it excludes only those who lock the file too. It belongs to the open file
+    description (``F_OFD_SETLK``, fcntl(2)). So closing another descriptor of the file does not
+    release it, as with ``fcntl.lockf``, and two tasks exclude each other as two processes do. It
+    ends with ``release``, or with the process, however that ends. Forked children share it until
+    they call execve(2) or exit. On NFS the server keeps it. ``flock(2)`` is another kind of lock:
+    the two do not exclude each other.
 
-    The file is made if it is missing, and stays: removing it would let two holders in.
+    The file is created if it is missing, and stays: removing it would let two holders in.
 
     Args:
-        path: the file. Lock one beside a file that is replaced, not that file itself.
-        shared: any number of shared holders, or one exclusive one.
-        timeout: seconds to wait, None forever; 0 asks once.
-        mode: permissions of a file that is made, less the umask.
+        path: the file. To guard a file that is replaced, lock another file beside it.
+        shared: whether other shared holders are allowed. An exclusive lock allows no other.
+        timeout: seconds to wait; None waits forever, 0 tries once.
+        mode: permissions of a file that is created, less the umask.
 
     Returns:
         What ``async with`` or ``await`` acquires.

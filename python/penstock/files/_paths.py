@@ -53,7 +53,7 @@ async def rename(source: StrOrBytesPath, target: StrOrBytesPath) -> None:
 
 
 async def replace(source: StrOrBytesPath, target: StrOrBytesPath) -> None:
-    """The same as :func:`rename`, under the name that says so."""
+    """Do the same as :func:`rename`; the name says that a target file is replaced."""
     await current_backend().replace(source, target)
 
 

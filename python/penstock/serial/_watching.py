@@ -47,7 +47,7 @@ class Uevent:
 
 
 def parse_uevent(message: bytes) -> Uevent | None:
-    """Parse a message; returns None if it is none. Never raises."""
+    """Parse a message; returns None if it is not an uevent. Never raises."""
     if message.startswith(_UDEV_PREFIX):
         if len(message) < _UDEV_HEADER.size:
             return None
@@ -129,10 +129,13 @@ class UeventSource(Protocol):
 def watch_serial_ports(*, existing: bool = False) -> AsyncGenerator[PortEvent, None]:
     """Yield an event for each port that is added or removed, until the iterator is closed.
 
-    With ``existing``, the present ports come first, as ``added``. No port is reported twice, and
-    none that :func:`list_serial_ports` would not list.
+    With ``existing``, the present ports come first, as ``added``. No port is reported twice. Only
+    ports that :func:`list_serial_ports` would list are reported.
 
-    Close the iterator (``contextlib.aclosing``) if you leave it before its end.
+    The kernel announces changes (netlink uevents). sysfs is read every 5 s as well, in case an
+    announcement was lost, and every second where a sandbox refuses announcements.
+
+    The iterator has no end: close it when you leave it (``contextlib.aclosing``). Not thread-safe.
     """
     return watch_trees(existing=existing)
 
@@ -179,7 +182,7 @@ class _Watcher:
             self._source.close()
 
     async def next_events(self) -> list[PortEvent]:
-        """Wait for a message or for the next look; return the events, often none."""
+        """Wait for a message or the time of the next scan; return the events, often none."""
         source = self._source
         if source is None:
             await anyio.sleep(_RESCAN_WITHOUT_EVENTS_S)

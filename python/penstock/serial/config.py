@@ -94,13 +94,21 @@ class FlowControl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RS485Config:
-    """Half-duplex RS-485. Delays are in seconds, kept to 1 ms.
+    """Half-duplex RS-485: how RTS switches the transceiver between sending and receiving.
 
-    The kernel's driver switches the transmitter by RTS, exact to the bit. With ``software`` the
-    port does so around each ``send``, which then returns once the last bit is on the wire. That is
-    for drivers that cannot, on buses that tolerate a few milliseconds of silence. The receiver is
-    then not switched: whether it hears its own bytes depends on the adapter, not on
-    ``rx_during_tx``.
+    The kernel's driver switches it, exact to the bit (struct serial_rs485). With ``software`` the
+    port switches it around each ``send``, which then returns when the last bit is on the wire. Use
+    that for drivers without an RS-485 mode, on buses that tolerate a few milliseconds of silence.
+
+    Attributes:
+        enabled: False turns off the driver's mode.
+        rts_on_send: RTS while sending.
+        rts_after_send: RTS otherwise.
+        delay_before_send: Seconds from RTS to the first bit, with a resolution of 1 ms.
+        delay_after_send: Seconds from the last bit to RTS, with a resolution of 1 ms.
+        rx_during_tx: Whether the port receives what it sends. With ``software``, the adapter alone
+            decides that.
+        software: Whether the port switches the transceiver instead of the driver.
     """
 
     enabled: bool = True
@@ -137,13 +145,13 @@ class SerialConfig:
         hangup_on_close: Whether DTR and RTS are released when the last user closes the port.
         low_latency: Whether the driver passes bytes on at once. FTDI adapters otherwise collect
             them for up to 16 ms.
-        read_chunk_size: The most bytes of one ``receive_available``, 64 bytes to 16 MiB.
+        read_chunk_size: The largest result of ``receive_available``, 64 bytes to 16 MiB.
         rs485: The RS-485 mode; None leaves the driver's mode as it is.
         unsupported_policy: See :class:`UnsupportedPolicy`.
         mark_errors: Whether the driver marks characters that arrive damaged; see
             :meth:`SerialPort.receive_marked`. Bytes received before a change keep their form.
-        initial_rts: RTS from opening on. None leaves what opening did, which on most drivers is
-            to assert it. ``configure`` does not change it.
+        initial_rts: RTS from opening on. None leaves RTS as open(2) has set it: most drivers assert
+            it. ``configure`` does not change it.
         initial_dtr: DTR, as ``initial_rts``.
 
     Raises:

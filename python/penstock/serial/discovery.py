@@ -29,10 +29,14 @@ DiscoveryBackend = Literal["native", "pyudev", "pyserial"]
 
 
 async def list_serial_ports(*, backend: DiscoveryBackend = "native") -> list[PortInfo]:
-    """Return the present ports, sorted by name.
+    """Return the present ports, sorted by name. Opens none of them.
 
-    Nodes of the 8250 driver without a chip behind them, consoles and ptys are left out. ``backend``
-    may name another source, which must be installed: ``"pyserial"`` or ``"pyudev"``.
+    Leaves out nodes of the 8250 driver without a chip behind them, consoles and ptys. Reads sysfs
+    in a worker thread. ``backend`` may name another source: ``"pyserial"`` or ``"pyudev"``.
+
+    Raises:
+        ValueError: There is no such ``backend``.
+        ImportError: The package of ``backend`` is not installed.
     """
     sources = {"native": native_ports, "pyserial": _pyserial_ports, "pyudev": _pyudev_ports}
     if backend not in sources:
@@ -50,7 +54,12 @@ async def find_serial_port(
 ) -> PortInfo | None:
     """Return the first port that meets all given conditions, or None.
 
-    ``device`` may be a link, such as one in ``/dev/serial/by-id``.
+    Args:
+        vid: The USB vendor number.
+        pid: The USB product number.
+        serial_number: The serial number of the USB device.
+        device: A path. It may be a link, such as one in ``/dev/serial/by-id``.
+        backend: As for :func:`list_serial_ports`, with its errors.
     """
     node = None if device is None else canonical_port_name(device)
     for port in await list_serial_ports(backend=backend):

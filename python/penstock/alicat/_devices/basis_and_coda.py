@@ -43,7 +43,7 @@ class BasisMeter(FlowMeter):
     async def gas(
         self, gas: Gas | str | int | None = None, *, save: bool | None = None
     ) -> GasState:
-        """Read the gas that the instrument computes with, or choose one of its nine by name.
+        """Read the gas that the instrument is set to, or select one of its nine by name.
 
         Raises:
             UnknownGasError: there is no such gas.

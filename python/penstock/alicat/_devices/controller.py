@@ -118,13 +118,13 @@ class _Controller(Device):
         The number is checked before it is sent: finite, not negative unless the instrument is known
         as bidirectional, not beyond its full scale where that is known in the unit of the setpoint.
 
-        The instrument is first asked for the unit of its setpoint. ``unit`` states the unit of
-        ``value``; nothing is converted. Without it, ``value`` is in the unit that was in force when
-        the instrument was opened. The setpoint is sent only if this unit, the one in the answer and
-        the one of the data frame's table are the same, and it counts as set only if the
-        confirmation has that unit too.
+        ``unit`` is the unit of ``value``; nothing is converted. Without it, ``value`` is in the
+        unit that was in force when the instrument was opened. Before the setpoint is sent, the
+        instrument is asked for the unit of its setpoint. The setpoint is sent only if the unit of
+        ``value``, the unit in the answer and the unit of the data frame's table are the same. It
+        counts as set only if the confirmation has that unit too.
 
-        Look at :attr:`SetpointState.accepted` afterwards: a controller whose setpoint source is its
+        Test :attr:`SetpointState.accepted` afterwards: a controller whose setpoint source is its
         analogue input ignores setpoints from the serial line.
 
         Raises:
@@ -170,7 +170,7 @@ class _Controller(Device):
         return state
 
     async def check_setpoint(self, value: Number, unit: Unit | str | None = None) -> None:
-        """Check a setpoint as :meth:`setpoint` does, ask for its unit, and change nothing.
+        """Check a setpoint and its unit as :meth:`setpoint` does, and change nothing.
 
         Raises:
             AlicatError: as for :meth:`setpoint`.
@@ -180,22 +180,23 @@ class _Controller(Device):
         self._check_range(await self._session.prove_setpoint(wanted, unit))
 
     async def zero_setpoint(self) -> None:
-        """Set the setpoint to zero, in whatever unit the instrument counts.
+        """Set the setpoint to zero, in whatever unit the instrument uses.
 
-        Zero is zero in every unit, so none is proven, and an instrument whose unit was changed at
-        its panel is stopped too.
+        Zero is zero in every unit, so no unit is proven. This also stops an instrument whose unit
+        was changed at its panel.
 
         Raises:
-            AlicatCommandRejectedError: it keeps another setpoint.
-            AlicatError: as for :meth:`poll`. After a timeout it is unknown whether it was set.
+            AlicatCommandRejectedError: the instrument keeps another setpoint.
+            AlicatError: as for :meth:`poll`. After a timeout it is unknown whether the setpoint was
+                set.
         """
         await self._reach_safe_state(SafeState.ZERO)
 
     async def setpoint_source(self, mode: str | None = None, *, save: bool | None = None) -> str:
         """Read or choose where the setpoint comes from.
 
-        ``"S"`` is the serial line or the panel, ``"A"`` the analogue input, ``"U"`` the serial line
-        or the panel, and is lost at a power cycle.
+        ``"S"`` and ``"U"`` are the serial line or the panel, and ``"A"`` is the analogue input.
+        With ``"U"`` the setpoint is lost at a power cycle.
         """
         result = await self.execute(Commands.SETPOINT_SOURCE, SetpointSourceRequest(mode, save))
         self._source = result.mode
@@ -251,8 +252,8 @@ class _Controller(Device):
     ) -> RampRateSetting:
         """Read or set the fastest change of the setpoint per ``time_unit`` (0: no limit).
 
-        ``max_ramp`` is in the unit of the setpoint; ``unit`` states it, and it is proven, as for
-        :meth:`setpoint`.
+        ``max_ramp`` is in the unit of the setpoint. ``unit`` names that unit, and it is then proven
+        as for :meth:`setpoint`.
 
         Raises:
             AlicatValidationError: a value or its unit is not valid; it was not sent.
@@ -271,8 +272,8 @@ class _Controller(Device):
     ) -> DeadbandSetting:
         """Read or set the deviation that is not corrected, in the unit of the setpoint.
 
-        ``unit`` states the unit, and it is proven, as for :meth:`setpoint`; the errors are those
-        too.
+        ``unit`` is the unit of ``deadband``. It is proven as for :meth:`setpoint`, with the same
+        errors.
         """
         band = await self._proven_if_stated(deadband, unit, "deadband")
         return await self.execute(Commands.DEADBAND_LIMIT, DeadbandLimitRequest(band, save))
@@ -390,10 +391,10 @@ class _Controller(Device):
         tolerance: float | None = None,
         timeout: float | None = None,
     ) -> Reading:
-        """Set the ramp rate, then the setpoint, and wait until both have arrived at ``value``.
+        """Set the ramp rate and the setpoint; wait until the controlled quantity is at ``value``.
 
-        The ramp rate stays set. ``timeout`` is by default twice the time that the ramp takes, plus
-        30 s. A cancellation leaves the instrument on its ramp.
+        The ramp rate stays set. ``timeout`` is in seconds; the default is twice the time that the
+        ramp takes, plus 30 s. A cancellation leaves the instrument on its ramp.
 
         Raises:
             AlicatValidationError: the rate is not above 0, or as for :meth:`setpoint`; the setpoint

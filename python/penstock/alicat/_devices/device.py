@@ -100,11 +100,13 @@ Resp = TypeVar("Resp")
 
 
 class Device:
-    """An open instrument. Made by :func:`open_device`; for the tasks of one event loop.
+    """An open instrument. :func:`open_device` makes one.
 
-    Several tasks may call it at once: their commands queue on the bus. A cancelled call releases
-    the bus, and its late answer is not taken for another one. As after a timeout, it is unknown
-    whether the instrument has executed the command.
+    It belongs to one event loop and is not thread-safe. Several tasks may call it at once: their
+    commands queue on the bus.
+
+    Cancellation: a cancelled call releases the bus, and its late answer is not taken for that of
+    another call. As after a timeout, it is unknown whether the instrument has executed the command.
 
     Every method that sends a command may raise what :meth:`Session.execute` raises. A method that
     can set a value reads it if no value is passed.
@@ -137,12 +139,12 @@ class Device:
 
     @property
     def unit_id(self) -> str:
-        """Its letter on the bus."""
+        """The instrument's letter on the bus."""
         return self._session.unit_id
 
     @property
     def client(self) -> AlicatProtocolClient:
-        """The client of its bus."""
+        """The client of the instrument's bus."""
         return self._session.client
 
     @property
@@ -213,7 +215,7 @@ class Device:
         return MeasurementSet(self.unit_id, measured, averaging_ms, datetime.now(UTC))
 
     async def full_scale(self, statistic: Statistic | str | int) -> FullScaleValue | None:
-        """The instrument's full scale of a quantity, or ``None`` if it does not have it.
+        """The instrument's full scale of a quantity; ``None`` if it does not measure the quantity.
 
         Raises:
             UnknownStatisticError: there is no such quantity.
@@ -235,7 +237,7 @@ class Device:
     async def gas(
         self, gas: Gas | str | int | None = None, *, save: bool | None = None
     ) -> GasState:
-        """Read the gas that the instrument computes with, or choose another.
+        """Read the gas that the instrument is set to, or select another.
 
         ``gas`` is a name or a number; a mix is found by its name too. ``save`` keeps it over a
         power cycle. Firmware before 10v05 can neither report the gas nor save it.
@@ -584,13 +586,13 @@ class Device:
     async def close(self) -> None:
         """Close the device, and its port unless other devices share it.
 
-        A controller is first brought into the safe state that it was opened with; by default
-        nothing is sent and it keeps its setpoint. A cancellation takes effect after that was tried.
-        May be called more than once.
+        A controller is first brought into the safe state that it was opened with. By default
+        nothing is sent, and it keeps its setpoint. A cancellation takes effect after this attempt.
+        Further calls do nothing.
 
         Raises:
-            AlicatError: the safe state could not be reached. Device and port are closed
-            nevertheless.
+            AlicatError: the safe state could not be reached. Device and port are closed all the
+                same.
         """
         if self._closed:
             return

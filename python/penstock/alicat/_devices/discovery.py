@@ -101,7 +101,7 @@ class PortSearch(Generic[C, A, F, R]):
                     if stop_on_first_hit and any(result.ok for result in found):
                         break
                     if all(isinstance(result.error, AlicatConnectionError) for result in found):
-                        break  # it does not open, also not at another baud rate
+                        break  # the port would not open at another baud rate either
 
         await self._waiting.together([ask_ports] * min(max_concurrency, len(distinct)))
         flat = [result for found in results.values() for result in found]
@@ -176,9 +176,17 @@ async def probe(
 ) -> DiscoveryResult:
     """Ask for one unit at one address; changes nothing on the instrument.
 
-    Never raises an :class:`AlicatError`: a failure is part of the result.
+    If the port does not open or no instrument answers, the result has the error.
 
-    ``timeout`` is for each answer, in seconds.
+    Args:
+        port: As for :func:`open_device`.
+        unit_id: The instrument's letter on the bus.
+        baudrate: The baud rate to ask at.
+        timeout: Seconds for each answer.
+
+    Raises:
+        InvalidUnitIdError: ``unit_id`` is not one letter.
+        AlicatConfigurationError: ``timeout`` is not a number of seconds above 0.
     """
     return (await text_search(timeout).ask_port(port, (check_unit_id(unit_id),), baudrate))[0]
 
@@ -203,8 +211,11 @@ async def find_devices(
     Returns a result for every address, the successful ones first, both parts in the order of the
     arguments. Changes nothing on the instruments, and does not stop an instrument that streams.
 
+    Cancellation: closes the ports and raises.
+
     Raises:
         InvalidUnitIdError: a unit id is not one letter.
+        AlicatConfigurationError: ``timeout`` is not a number of seconds above 0.
         ValueError: ``max_concurrency`` is below 1.
     """
     letters = letters_of(unit_ids)

@@ -1,4 +1,4 @@
-"""The gas that a flow instrument computes with, and the mixes that users define."""
+"""The gas that a flow instrument is set to, and the mixes that users define."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ _LAST_GAS_NUMBER = 255
 
 @dataclass(frozen=True, slots=True)
 class GasSelectRequest:
-    """Compute with this gas: a name, or the number of a mix.
+    """Select a gas by its name or by the number of a mix.
 
-    ``None`` asks. ``save`` keeps it over a power cycle.
+    ``None`` only reads the gas. ``save`` keeps the gas over a power cycle.
     """
 
     gas: Gas | str | int | None = None
@@ -68,7 +68,7 @@ class GasSelectRequest:
 
 @dataclass(frozen=True, slots=True)
 class GasState:
-    """The gas that an instrument computes with."""
+    """The gas that an instrument is set to."""
 
     unit_id: str
     code: int
@@ -132,7 +132,7 @@ GAS_SELECT: Command[GasSelectRequest, GasState] = Command(
 
 @dataclass(frozen=True, slots=True)
 class GasSelectLegacyRequest:
-    """Compute with this gas (a name, or the number of a mix)."""
+    """Select a gas by its name or by the number of a mix."""
 
     gas: Gas | str | int
 

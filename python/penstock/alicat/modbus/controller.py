@@ -87,12 +87,11 @@ class ModbusFlowController(ModbusFlowMeter):
     ) -> SetpointState:
         """Read the setpoint, or set it to ``value`` and read it back.
 
-        ``unit`` states the unit of ``value``. It must be the one that was stated for the setpoint
-        when the instrument was opened. Nothing is converted, and the instrument cannot report its
-        unit.
+        ``unit`` is the unit of ``value``. It must be the unit that was stated for the setpoint when
+        the instrument was opened. Nothing is converted, and the instrument cannot report its unit.
 
-        Look at :attr:`SetpointState.accepted` afterwards: a controller whose setpoint source is
-        its analogue input ignores what is written.
+        Test :attr:`SetpointState.accepted` afterwards: a controller whose setpoint source is its
+        analogue input ignores setpoints from the line.
 
         Raises:
             AlicatValidationError: the value or its unit is not valid; it was not sent.

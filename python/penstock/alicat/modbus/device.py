@@ -83,19 +83,19 @@ class ModbusFlowMeter:
     Use it from one event loop only. A cancelled call releases the line. As after a timeout, it is
     then unknown whether the instrument has executed the request.
 
-    Every method that sends a request may raise what :meth:`ModbusClient.execute` raises. After a
-    command, its result is read from the instrument: :class:`AlicatCommandRejectedError` says why it
-    was not executed.
+    Every method that sends a request may raise the errors of :meth:`ModbusClient.execute`. After a
+    command, the device reads the command's result: :class:`AlicatCommandRejectedError` names the
+    reason if the instrument did not execute the command.
 
     Args:
-        client: The client of its line or server.
-        unit: Its Modbus unit number, 1 to 247.
-        registers: Which register holds what.
+        client: The client of the line or server.
+        unit: The instrument's Modbus unit number, 1 to 247.
+        registers: The register map.
         units: The labels of the units that the instrument is set to, by quantity.
         capabilities: Hardware that the instrument has.
         owns_client: Whether the client is closed with the device.
-        assume_same_instrument: Nothing else can answer under this number after the line was opened
-            again.
+        assume_same_instrument: Whether no other instrument can answer under this number after the
+            line was reopened.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class ModbusFlowMeter:
         return self._reading_of(await self._execute(self._poll_request, poll=True))
 
     async def gas(self, gas: Gas | str | int | None = None) -> GasState:
-        """Read the gas that the instrument computes with, or choose another.
+        """Read the gas that the instrument is set to, or select another.
 
         ``gas`` is a name, or the number of a mix.
 

@@ -111,15 +111,15 @@ async def open_modbus_device(
             ``host:502``), which the device then owns and closes; or an open AnyIO byte stream or
             :class:`Transport`, likewise; or the client of a line, which the caller closes.
         unit: The instrument's Modbus number, 1 to 247.
-        protocol: How requests are framed. A client brings its own framing.
-        serial: How to open the port. Default: 19200 baud, 8N1.
+        protocol: The framing of the requests; ignored for a client, which has its framing.
+        serial: The settings of the port. Default: 19200 baud, 8N1.
         timeout: Seconds for each reply.
-        registers: Which register holds what. Default: a mass-flow controller.
-        units: The labels of the units that the instrument is set to, by quantity: Modbus does not
-            tell them. ``{"mass_flow": "SCCM", "mass_flow_setpt": "SCCM"}``.
-        assume_capabilities: Hardware that the instrument has and cannot be asked about.
-        assume_same_instrument: Whatever answers under ``unit`` after the line was opened again is
-            this instrument: nobody can plug in another one.
+        registers: The register map. Default: that of a mass-flow controller.
+        units: The labels of the units that the instrument is set to, by quantity, because no
+            register holds them: ``{"mass_flow": "SCCM", "mass_flow_setpt": "SCCM"}``.
+        assume_capabilities: Hardware that the instrument has and that no register reports.
+        assume_same_instrument: Whether the instrument that answers under ``unit`` after the line
+            was reopened is this one in any case, because nobody can plug in another one.
 
     Returns:
         A :class:`ModbusFlowController` where the map has a setpoint, else a

@@ -1,4 +1,4 @@
-"""Which register holds what.
+"""The register maps of the instruments.
 
 The numbers are those of the maker's manual, counted from 1; a request carries the number minus 1.
 Other manuals of the maker count from 0, or print other numbers for the same quantity. So a map

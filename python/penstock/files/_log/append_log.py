@@ -43,7 +43,7 @@ _COST_OF_SLICE = 2048 * _SLICE
 
 
 class LogFailed(LogError):
-    """The log accepts no more appends: the disk did not confirm a write, or the undoing of one.
+    """The log accepts no more appends: a sync failed, or a failed write could not be undone.
 
     ``__cause__`` is the error. After a failed sync the content of the disk is unknown, and a second
     sync would succeed without effect, because the kernel drops the failed pages. So no append is
@@ -149,12 +149,12 @@ class AppendLog:
 
     @property
     def count(self) -> int:
-        """Durable records."""
+        """The number of durable records."""
         return self._count
 
     @property
     def size(self) -> int:
-        """Bytes of the file that hold durable records, its header included."""
+        """The size of the durable records and of the file's header, in bytes."""
         return self._end
 
     @property
@@ -208,9 +208,9 @@ class AppendLog:
                 object.
 
         Raises:
-            OSError: if the write failed. The record is not in the log, even after a power cut.
-            LogFailed: if the sync failed, now or earlier. The record may be found when the log is
-                opened again, or not.
+            OSError: if the write failed. The record is not in the log, not even after a power cut.
+            LogFailed: if the sync failed, now or earlier. It is unknown whether the log has the
+                record when it is opened again.
             LogError: if the log is closed.
             ValueError: if the record is too long.
         """
@@ -224,8 +224,8 @@ class AppendLog:
         """Append several records as one batch; return their numbers once all are durable.
 
         The batch is stored as a whole: after a crash or a failed write, the log has all of its
-        records or none. They have consecutive numbers. A log of format 1 knows no batches: there, a
-        crash may leave the first of them.
+        records or none. They have consecutive numbers. Format 1 has no batches: in such a log, a
+        crash may leave the first records of one.
 
         Cancellation: as for :meth:`append`, for all records together.
 

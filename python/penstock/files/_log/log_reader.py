@@ -38,9 +38,9 @@ async def read_log(path: StrOrBytesPath) -> AsyncGenerator[bytes, None]:
     """Iterate over the records of the log at ``path``, from the first one on, without its lock.
 
     For another process than the writer's, for a damaged log, and for a read-only file system. The
-    file is not changed. The iteration ends at the end of the file, when it arrives there. A record
-    that is being written at that moment, or a torn tail, is left out. Beside a writer the last
-    records may not be durable yet.
+    file is not changed. The iteration ends when it reaches the end of the file. It leaves out a
+    record that is being written at that moment, and a torn tail. While a writer has the log open,
+    the last records may not be durable yet.
 
     Cancellation: at any record; the file is closed.
 
@@ -58,14 +58,14 @@ async def read_log(path: StrOrBytesPath) -> AsyncGenerator[bytes, None]:
 async def follow_log(path: StrOrBytesPath) -> AsyncGenerator[bytes, None]:
     """Iterate as :func:`read_log` does, and at the end wait for further records (``tail -f``).
 
-    The kernel says when the file changes (inotify(7)); nothing is polled. The writer may be another
-    process, may be killed, and may open the log again meanwhile. The iteration ends when the file
-    has been removed and all its records have been yielded. A file system of another machine (NFS)
-    reports no changes that were made elsewhere.
+    The kernel reports when the file changes (inotify(7)); nothing is polled. The writer may be
+    another process, may be killed, and may open the log again meanwhile. The iteration ends when
+    the file has been removed and all its records have been yielded. A network file system (NFS)
+    does not report changes that other machines make.
 
-    A record is yielded when it has been written completely, which may be before it is durable: what
-    follows a log of another process may know more than the disk does after a power cut. In the
-    writer's process, use :meth:`AppendLog.follow`, which yields durable records only.
+    A record is yielded when it has been written completely, which may be before it is durable. So
+    after a power cut, the program may have got records that the log has lost. In the writer's
+    process, use :meth:`AppendLog.follow`, which yields durable records only.
 
     Cancellation: at any moment; the file is closed.
 

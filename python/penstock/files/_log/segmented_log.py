@@ -70,14 +70,14 @@ class SegmentedLog:
     the log open at a time. Not thread-safe.
 
     Args:
-        folder: created if it does not exist, its parent not.
-        segment_size: bytes after which the next segment is begun. What is appended at the same
-            time goes to one segment, which may become that much longer.
+        folder: the folder of the segments; created if it does not exist. Its parent must exist.
+        segment_size: bytes after which the next segment is begun. Records that are appended at the
+            same time go to one segment, which may exceed this size by them.
         segment_age: seconds from the creation of a segment after which the next append begins
-            another one, if it has records; after a restart, from its last write before. None for no
-            limit.
-        keep_size: most bytes of all segments; None keeps everything.
-        keep_age: seconds; None keeps everything.
+            another one, if the segment has records. After a restart, from the segment's last
+            write. None for no limit.
+        keep_size: the largest size of all segments together, in bytes; None keeps everything.
+        keep_age: seconds from the last write of a segment; None keeps everything.
         mode: permissions of the files, less the umask.
     """
 
@@ -125,7 +125,7 @@ class SegmentedLog:
 
     @property
     def count(self) -> int:
-        """The number of the next record: those that were removed are counted."""
+        """The number of the next record. Removed records are counted too."""
         return self._segments[-1] + self._open_log.count if self._segments else 0
 
     @property
@@ -188,8 +188,8 @@ class SegmentedLog:
     async def remove_before(self, number: int) -> None:
         """Remove the segments that hold only records before ``number``.
 
-        For a reader that is done with them. Never the segment that is written. One that the file
-        system does not let go of stays, with a RuntimeWarning, until the next call.
+        For a program that has processed them. The segment that is written is never removed. A
+        segment that cannot be removed stays until the next call, with a RuntimeWarning.
 
         Cancellation: waits for the removal that has begun.
 

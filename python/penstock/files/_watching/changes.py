@@ -11,13 +11,13 @@ class Change(IntEnum):
     """What has happened to a path; the numbers are those of watchfiles."""
 
     added = 1
-    """It is new, or was moved here."""
+    """The file is new, or was moved here."""
     modified = 2
-    """Its content or its status is another."""
+    """Its content or its metadata has changed."""
     deleted = 3
-    """It is gone, or was moved away."""
+    """The file is gone, or was moved away."""
     overflow = 4
-    """Of the watched path: changes below it were lost. Look at all of it."""
+    """Changes below this watched path were lost: scan all of it again."""
 
     def raw_str(self) -> str:
         """Return the name."""

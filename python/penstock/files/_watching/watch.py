@@ -34,21 +34,23 @@ def watch(
     ...     for change, path in changes:
     ...         print(change.name, path)
 
-    The kernel reports the changes (inotify(7)); nothing is polled. It reports those of this machine
-    only: not what another one does on a file server. Symbolic links below a folder are not
-    followed. The contents of a folder that is new, or moved here, are reported as added.
+    The kernel reports the changes (inotify(7)); nothing is polled. It reports changes made on this
+    machine only, not those that another machine makes on a file server. Symbolic links below a
+    folder are not followed. If a folder is new or was moved here, all of its content is reported as
+    added.
 
-    The watch begins with the iteration, or earlier with ``async with``. Nothing is missed between
-    two items. If the kernel has lost changes, because the program did not iterate for long, an item
-    has ``(Change.overflow, path)`` for each watched path: look at all of it.
+    The watch begins with the iteration, or earlier with ``async with``. Changes between two items
+    are not missed. If the kernel's queue overflows because the program did not iterate for long, an
+    item has ``(Change.overflow, path)`` for each watched path: scan all of it again.
 
     Args:
-        paths: what to watch. A file may be replaced, and removed and made again.
-        watch_filter: called with each change and path; False leaves it out.
-        debounce: after the first change, collect further ones for at most so many milliseconds.
-        step: an item is complete when nothing has changed for so many milliseconds; 0 yields what
-            is there at once, in under a millisecond.
-        recursive: also watch the folders below, and those that are made.
+        paths: what to watch. A file may be replaced, removed and created again.
+        watch_filter: called with each change and path; False leaves the change out.
+        debounce: how long further changes are collected after the first one, at most, in
+            milliseconds.
+        step: an item is yielded when nothing has changed for this long, in milliseconds. 0 yields
+            what has been reported at once.
+        recursive: also watch the folders below, and those that are created later.
 
     Cancellation: ends the watch, and closes its descriptor. Iterating again raises RuntimeError.
 
@@ -67,7 +69,10 @@ def watch(
 
 
 class Watch(AsyncIterator[set[tuple[Change, str]]], AsyncResource):
-    """What :func:`watch` returns: sets of (change, path). Ends when all that it watches is gone."""
+    """What :func:`watch` returns: an iterator over sets of (change, path).
+
+    It ends when all watched paths are gone. One task at a time may iterate. Not thread-safe.
+    """
 
     def __init__(
         self,
@@ -114,7 +119,7 @@ class Watch(AsyncIterator[set[tuple[Change, str]]], AsyncResource):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """End the watch; also the wait of another task for it."""
+        """End the watch. The iteration of another task that waits ends too."""
         self._ended = True
         folders = self._folders
         if self._waiting and folders is not None and folders.fd >= 0:

@@ -43,8 +43,8 @@ async def write_file(
     has its old content or, if the rename had begun, the new one, and the temporary file is gone.
 
     Raises:
-        OSError: with the file's name. With ``atomic`` the file is unchanged, unless the last step
-            failed, the sync of the folder.
+        OSError: with the file's name. With ``atomic`` the file is then unchanged, except if the
+            last step failed: the sync of the folder.
         TypeError: for a str; encode it.
     """
     if isinstance(data, str):

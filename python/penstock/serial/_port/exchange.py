@@ -86,10 +86,10 @@ class ExchangeOperations(ReceiveHalf, SendHalf):
                 receive gets what came after them.
             length: The answer's number of bytes.
             silence: Seconds without a byte that end the answer, from its last byte on.
-            max_bytes: The most bytes of an answer that a delimiter or a silence ends.
+            max_bytes: The largest answer that a delimiter or a silence ends.
 
         Raises:
-            UnreadInputError: Bytes wait that belong to no question; nothing was sent.
+            UnreadInputError: Unread bytes are waiting; nothing was sent.
             SerialTimeoutError: The answer did not end in time.
             anyio.DelimiterNotFound: ``max_bytes`` have arrived, and the answer goes on.
             SerialDisconnectedError: The device has gone away.

@@ -64,9 +64,9 @@ class SerialPort(PortOperations, ExchangeOperations, ByteStream):
     async def aclose(self) -> None:
         """Close the port and restore the settings that the tty had before.
 
-        Tasks that wait on the port get :class:`SerialClosedError` at once. Output still in the
-        driver's buffer gets up to 30 s to leave; if this is cancelled, it is discarded. The
-        event loop never waits for the driver.
+        Tasks that wait on the port get :class:`SerialClosedError` at once. Waits up to 30 s until
+        the driver has sent its output; a cancellation discards that output and still closes the
+        port. The event loop is never blocked. Further calls wait for the end of the first one.
         """
         if self._closed:
             if self._is_closing:

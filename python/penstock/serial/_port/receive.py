@@ -115,14 +115,14 @@ class ReceiveHalf(PortState):
             self._receiving = False
 
     async def receive_by(self, deadline: float, max_bytes: int = LARGEST_READ) -> bytes:
-        """Receive as :meth:`receive`, or return ``b""`` if nothing comes until ``deadline``.
+        """Receive as :meth:`receive`, or return ``b""`` if nothing arrives before ``deadline``.
 
-        For programs that ask and wait for an answer: on asyncio's loops it costs no cancel scope,
-        and no timer for each call. Neither a deadline nor a cancellation loses a byte.
+        Cheaper than :meth:`receive` in a cancel scope: on asyncio's loops a call needs neither a
+        scope nor a new timer. Neither the deadline nor a cancellation loses a byte.
 
         Args:
             deadline: A time of :func:`anyio.current_time`, in seconds.
-            max_bytes: At most so many.
+            max_bytes: The largest result, in bytes.
         """
         if self._closed:
             raise closed_error(self.path)
@@ -199,9 +199,10 @@ class ReceiveHalf(PortState):
             self._receiving = False
 
     async def receive_available(self, *, limit: int | None = None) -> bytes:
-        """Return the result of one read, at most ``limit`` bytes; wait for the first one.
+        """Return the result of one read(2), at most ``limit`` bytes; wait for the first byte.
 
-        Without ``limit``, up to ``config.read_chunk_size``. The kernel returns at most 4 KiB.
+        The default ``limit`` is ``config.read_chunk_size``. A tty returns at most 4 KiB. Errors and
+        cancellation: as :meth:`receive`.
         """
         if limit is not None:
             limit = byte_count("limit", limit, or_none=True)

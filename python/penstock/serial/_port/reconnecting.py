@@ -39,10 +39,10 @@ _CLOSE_S = 1.0
 
 @dataclass(kw_only=True)
 class Backoff:
-    """Delays between attempts, in seconds: each twice the last, up to a longest one.
+    """Exponential back-off: the delays between attempts, in seconds.
 
-    Each is made shorter or longer by up to ``jitter`` of itself, so that programs that lost the
-    same hub do not retry at the same moments.
+    Each delay is twice the last one, up to ``longest``. It is changed by a random part of itself,
+    up to ``jitter`` either way, so that programs that lost the same hub do not retry together.
     """
 
     first: float = 0.05
@@ -100,15 +100,15 @@ class ReconnectingSerialPort(ByteStream):
       number has been opened there, only that device is opened again, at whatever path it appears.
     * with ``vid``, ``pid`` or ``serial_number``, the first port that has them.
 
-    While the device is absent, a receive waits for it. With ``receiving="fail"`` the loss is
-    reported once, by :class:`SerialDisconnectedError`, so that an incomplete message can be
-    dropped. A send and every other call wait too, or raise :class:`SerialDisconnectedError` with
-    ``sending="fail"``. A send that is interrupted by the loss always raises it, because nobody
-    knows how much arrived. A name or URL that can never be opened raises
-    :class:`ConfigurationError` from every call. Changed settings and control lines are applied
-    again after each reconnection.
+    While the device is absent, a receive waits for it. With ``receiving="fail"``, a receive raises
+    :class:`SerialDisconnectedError` once for each loss, so that the program can drop an incomplete
+    message. A send and every other call wait too, or raise :class:`SerialDisconnectedError` with
+    ``sending="fail"``. A send that the loss interrupts always raises it, because nobody knows how
+    much has arrived. Every call raises :class:`ConfigurationError` for a name or URL that can never
+    be opened. Changed settings and control lines are applied again after each reconnection.
 
-    Belongs to one event loop. As on a port, one task receives and one sends at a time.
+    Belongs to one event loop and is not thread-safe. As on a port, one task may receive while
+    another sends.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class ReconnectingSerialPort(ByteStream):
 
     @property
     def path(self) -> str:
-        """The present or last path of the device, or what was requested."""
+        """The path of the connected device; otherwise what was requested."""
         if self._port is not None:
             return self._port.path
         if self._path is not None:

@@ -66,9 +66,10 @@ class SendHalf(PortState):
     async def send(self, item: bytes) -> None:
         """Hand all of ``item`` to the driver; returns before the last bit is on the wire.
 
-        Other tasks run first, and then it writes. If cancelled until then, it writes nothing. If
-        cancelled while it waits for room, it has written an unknown part. With RS-485 switched in
-        software it returns after the last bit, with the line released; if cancelled, it discards
+        With RS-485 switched in software, returns after the last bit, with the line released.
+
+        Cancellation: other tasks run before the first write. A cancellation until then writes
+        nothing; a later one may have written a part. With RS-485 switched in software, it discards
         unsent bytes and releases the line.
         """
         if type(item) is not bytes:
@@ -93,7 +94,7 @@ class SendHalf(PortState):
     def send_nowait(self, item: bytes) -> int:
         """Hand as much of ``item`` to the driver as it takes at once; return how many bytes.
 
-        That is 0 with RS-485 switched in software, where sending is a matter of waiting.
+        With RS-485 switched in software this returns 0, because such a send has to wait.
 
         Raises:
             SerialDisconnectedError: The device has gone away.

@@ -210,7 +210,7 @@ class SerialPort(PortFacts):
     # ---- receiving -------------------------------------------------------------------------
 
     def receive(self, max_bytes: int = LARGEST_READ, *, timeout: float | None = None) -> bytes:
-        """Return the bytes that are there, 1 to ``max_bytes``; wait for the first one."""
+        """Return the bytes that have arrived, 1 to ``max_bytes``; wait for the first one."""
         operations = self._operations
         if max_bytes.__class__ is not int or max_bytes < 1:
             max_bytes = byte_count("max_bytes", max_bytes)
@@ -255,11 +255,11 @@ class SerialPort(PortFacts):
         return self._receive(self._operations.receive_into(buffer), timeout)
 
     def receive_available(self, *, limit: int | None = None, timeout: float | None = None) -> bytes:
-        """Return what one read gives, at most ``limit`` bytes; wait for the first one."""
+        """Return the result of one read(2), at most ``limit`` bytes; wait for the first byte."""
         return self._receive(self._operations.receive_available(limit=limit), timeout)
 
     def receive_exactly(self, nbytes: int, *, timeout: float | None = None) -> bytes:
-        """Return exactly ``nbytes`` bytes; after a timeout the next receive gets what came."""
+        """Return exactly ``nbytes`` bytes; after a time-out the next receive gets what arrived."""
         return self._receive(self._operations.receive_exactly(nbytes), timeout)
 
     def receive_until(
@@ -395,7 +395,7 @@ class SerialPort(PortFacts):
     # ---- settings and lines ----------------------------------------------------------------
 
     def configure(self, config: SerialConfig, *, timeout: float | None = None) -> None:
-        """Apply ``config`` whole; on any error the previous settings are in force again."""
+        """Apply all of ``config``; on any error the previous settings are in force again."""
         self._call(self._operations.configure(config), timeout)
 
     def modem_lines(self, *, timeout: float | None = None) -> ModemLines:
@@ -413,7 +413,7 @@ class SerialPort(PortFacts):
         self._call(self._operations.set_control_lines(rts=rts, dtr=dtr), timeout)
 
     def error_counters(self, *, timeout: float | None = None) -> ErrorCounters:
-        """Return the driver's counts of bytes, and of what went wrong with them."""
+        """Return the driver's counts of bytes and of receive errors, since it was loaded."""
         return self._call(self._operations.error_counters(), timeout)
 
     def wait_modem_event(
@@ -444,10 +444,10 @@ class SerialPort(PortFacts):
     # ---- closing ---------------------------------------------------------------------------
 
     def close(self, *, timeout: float | None = None) -> None:
-        """Close the port and put the tty back as it was found.
+        """Close the port and restore the settings that the tty had before.
 
-        Threads that wait on the port get :class:`SerialClosedError` at once. Output still in the
-        driver's buffer gets up to 30 s, or ``timeout`` if that is less, to leave.
+        Threads that wait on the port get :class:`SerialClosedError` at once. Waits up to 30 s, or
+        ``timeout`` if that is less, until the driver has sent its output, and discards the rest.
         """
         linger_until = min(deadline_after(timeout), time.monotonic() + CLOSE_LINGER_S)
         operations = self._operations

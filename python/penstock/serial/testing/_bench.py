@@ -5,8 +5,7 @@ flags and no error counters. An :class:`EmulatedDriver` answers those requests f
 and lets all others through to the pty. Two of them can be wired together like two machines on a
 null-modem cable.
 
-The kernel's null-modem driver
-(tty0tty) tests more, where it is loaded.
+Where the kernel module tty0tty is loaded, its ports test more: they have a real driver.
 """
 
 from __future__ import annotations
