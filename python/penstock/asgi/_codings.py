@@ -34,10 +34,10 @@ _GAINS = frozenset(
 
 
 def accepted_codings(headers: Iterable[tuple[bytes, bytes]], available: Sequence[str]) -> list[str]:
-    """Return those of the available codings that Accept-Encoding accepts, the best one first.
+    """Return those of the available codings that Accept-Encoding accepts, the preferred one first.
 
-    Codings of one quality keep their order. A coding that is not named is accepted by "*" alone
-    (RFC 9110, section 12.5.3); identity is not among the result.
+    Codings of one quality keep their order. A coding that is not named is accepted only if "*" is
+    (RFC 9110, section 12.5.3). The result does not contain identity.
     """
     qualities: dict[str, float] = {}
     for name, value in headers:
@@ -61,6 +61,6 @@ def accepted_codings(headers: Iterable[tuple[bytes, bytes]], available: Sequence
 
 
 def gains_by_coding(content_type: str) -> bool:
-    """Return whether content of this type is worth compressing: text, and not what already is."""
+    """Return whether content of this type is worth compressing: text, and other types of _GAINS."""
     kind = content_type.partition(";")[0].strip().lower()
     return kind.startswith("text/") or kind in _GAINS

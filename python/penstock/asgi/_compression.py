@@ -77,12 +77,13 @@ def _available() -> dict[str, Callable[[], _Compressor]]:
 
 
 class Compressed:
-    """An application around another one, whose responses it compresses.
+    """An application that calls another one and compresses its responses.
 
-    Compressed is content of a type that gains by it, of at least 500 bytes where its length is
-    known, unless it has a Content-Encoding, is a part (206), or is not to be transformed
-    (Cache-Control). Each part of a stream can be read by the client at once. A strong ETag becomes
-    weak, and Vary names Accept-Encoding. Files that the kernel sends are left as they are.
+    A response is compressed if its type gains by it, and if it has at least 500 bytes or a length
+    that is not known. It is not if it has a Content-Encoding, is partial (206), or has no-transform
+    in Cache-Control. Each part of a streamed body is flushed, so the client can read it at once. A
+    strong ETag becomes weak, and Vary names Accept-Encoding. Files that the kernel sends stay
+    uncompressed.
 
     The codings are br and zstd, if the packages brotli and zstandard are installed, and gzip.
     """

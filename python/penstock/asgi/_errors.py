@@ -8,7 +8,10 @@ __all__ = ["ClientDisconnected", "LifespanFailed", "is_cancelled", "is_disconnec
 
 
 class ClientDisconnected(OSError):
-    """What `send` raises after the client has gone. An application need not handle it."""
+    """`send` raises this after the client has disconnected.
+
+    An application need not handle it: the server logs it at level DEBUG only.
+    """
 
 
 class LifespanFailed(RuntimeError):
@@ -16,9 +19,10 @@ class LifespanFailed(RuntimeError):
 
 
 def is_disconnect(exception: BaseException) -> bool:
-    """Return whether an application's exception only says that the client has gone.
+    """Return whether an application's exception means only that the client has disconnected.
 
-    Task groups wrap it in groups, and Starlette replaces it by its own.
+    That holds for `ClientDisconnected`, for an exception group (a task group raises one) of nothing
+    but such exceptions and CancelledError, and for Starlette's `ClientDisconnect` that one caused.
     """
     if isinstance(exception, BaseExceptionGroup):
         return all(

@@ -13,9 +13,10 @@ Interface = Literal["asgi3", "asgi2", "wsgi"]
 
 
 def interface_of(app: Any) -> Interface:
-    """Return the interface of an application, by what it takes.
+    """Return the interface of an application, found by the parameters that it takes.
 
-    A coroutine function is one of ASGI 3, a plain one with two parameters one of WSGI.
+    A coroutine function, or a callable with three parameters, is an ASGI 3 application. A plain
+    callable with two parameters is a WSGI application, any other an ASGI 2 application.
 
     Raises:
         TypeError: If it cannot be called.
@@ -46,10 +47,16 @@ def as_asgi3(
     threads: int = 16,
     multiprocess: bool = False,
 ) -> Application:
-    """Return an application of ASGI 3: itself, or one around an application of another interface.
+    """Return an application of ASGI 3: `app` itself, or one that calls `app` by its interface.
+
+    Args:
+        app: The application, of ASGI 2, ASGI 3 or WSGI.
+        interface: Its interface; "auto" finds it by the parameters that `app` takes.
+        threads: The largest number of threads that run a WSGI application; see `wsgi`.
+        multiprocess: The value of `wsgi.multiprocess` for a WSGI application.
 
     Raises:
-        TypeError: If it cannot be called.
+        TypeError: If `app` cannot be called.
         ValueError: If there is no such interface.
     """
     if interface not in ("auto", "asgi3", "asgi2", "wsgi"):

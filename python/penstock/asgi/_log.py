@@ -34,13 +34,13 @@ def reporter(
 
 
 def client_text(scope: Scope) -> str:
-    """Return the client's address as uvicorn's access log has it."""
+    """Return the client's address as "host:port", as in uvicorn's access log; "" if unknown."""
     client = scope.get("client")
     return f"{client[0]}:{client[1]}" if client else ""
 
 
 def quoted_path(scope: Scope) -> str:
-    """Return the path with its query. Control characters are quoted: a log has a line each."""
+    """Return the path with its query. Control characters are quoted: a request is one log line."""
     path = quote(scope["path"])
     query = scope["query_string"]
     return f"{path}?{query.decode('ascii', 'backslashreplace')}" if query else path

@@ -19,7 +19,7 @@ Lifespan = Literal["auto", "on", "off"]
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """What `serve` takes beside the application and its address; see there."""
+    """The options of a server. `serve` takes them by name and documents each of them."""
 
     interface: Literal["auto"] | Interface = "auto"
     wsgi_threads: int = 16

@@ -11,11 +11,14 @@ __all__ = ["ProxyHeaders", "TrustedHosts"]
 
 
 class TrustedHosts:
-    """The proxies whose fields are believed.
+    """The proxies whose fields are trusted.
 
     Args:
-        text: Addresses, networks and other names, separated by commas; "*" trusts every one. A
-            client of a Unix socket has no address; the word "unix" trusts those.
+        text: Addresses, networks and other names, separated by commas; "*" trusts every peer. A
+            peer on a Unix socket has no address; the word "unix" trusts such peers.
+
+    Raises:
+        ValueError: If an entry with a slash is not a network.
     """
 
     def __init__(self, text: str) -> None:
@@ -56,9 +59,9 @@ class TrustedHosts:
 
 
 def host_and_port(entry: str) -> tuple[str, int]:
-    """Split an entry of X-Forwarded-For; the port is 0 if there is none, or one that cannot be.
+    """Split an entry of X-Forwarded-For; the port is 0 if it is missing or above 65535.
 
-    What is malformed is returned whole, so that it is not taken for an address that is trusted.
+    A malformed entry is returned whole, so that no part of it matches a trusted address.
     """
     host, port = entry, ""
     if entry.startswith("["):
@@ -75,10 +78,10 @@ def host_and_port(entry: str) -> tuple[str, int]:
 
 
 class ProxyHeaders:
-    """Tells scopes of the client behind the proxy.
+    """Replaces a scope's client and scheme by those that a trusted proxy names.
 
-    The native half calls it for heads with such a field alone, before the application is called and
-    before a WebSocket takes the scope over. It raises nothing: the fields are the client's.
+    The native half calls it only for requests with such a field, before the application or a
+    WebSocket session gets the scope. It never raises: an attacker can choose the fields.
     """
 
     def __init__(self, trusted: TrustedHosts) -> None:
@@ -106,10 +109,10 @@ class ProxyHeaders:
 
 
 def _peer(scope: Scope) -> str:
-    """Return the address of who has connected, "unix" on a Unix socket, "" if it is not known."""
+    """Return the peer's address, "unix" on a Unix socket, "" if it is not known."""
     client = scope["client"]
     if client:
         return str(client[0])
-    # One of a TCP socket has none either, if it has reset its connection at once.
+    # A TCP client that has reset its connection at once has no address either.
     server = scope.get("server")
     return "unix" if server is None or server[1] is None else ""

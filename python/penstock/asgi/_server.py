@@ -33,7 +33,10 @@ _AFTER_LOSS = 1.0
 
 
 class Server:
-    """A running ASGI server; `serve` makes it."""
+    """A running ASGI server, which `serve` returns.
+
+    Only `unfinished` may be called in another thread than that of the server's event loop.
+    """
 
     def __init__(self, app: Application, options: ServerOptions) -> None:
         self._loop = asyncio.get_running_loop()
@@ -111,9 +114,9 @@ class Server:
         return self.native.total_requests
 
     def unfinished(self) -> list[str]:
-        """Return the requests that run and their clients, in words: for a log.
+        """Return a text for the log about each running request and its client.
 
-        At most five, and the number of the others. May be called in another thread.
+        It has at most five of them, and the number of the others. May be called in another thread.
         """
         names = names_of_requests(list(self.native.tasks))
         if self._thread != threading.get_ident():
@@ -129,16 +132,18 @@ class Server:
     def close(self) -> None:
         """Stop accepting connections, and end the open ones after their responses.
 
-        `wait_closed` waits for the end. What has not ended after `timeout_graceful_shutdown`
-        receives http.disconnect, is cancelled a second later, and loses its connection.
+        `wait_closed` waits for the end. A request that has not ended after
+        `timeout_graceful_shutdown` receives http.disconnect, and its task is cancelled a second
+        later. Its connection is aborted when the tasks have ended, at the latest after 4 seconds.
         """
         if self._closing is None:
             self._closing = self._loop.create_task(self._close())
 
     def abort(self) -> None:
-        """Close without waiting: requests are cancelled, and lose their connections.
+        """Close without waiting: cancel the requests and abort the connections.
 
-        `wait_closed` then waits at most 4 seconds for them, and as long for the lifespan.
+        `wait_closed` then waits at most 4 seconds for the requests' tasks, and at most 4 seconds
+        for the lifespan.
         """
         self._aborted = True
         self.close()
@@ -151,17 +156,25 @@ class Server:
                 self._patience.reschedule(self._loop.time() + _AFTER_CANCEL)
 
     async def wait_closed(self) -> None:
-        """Wait until `close` was called, the last request has ended and the lifespan too.
+        """Wait until `close` was called, and the last request and the lifespan have ended.
+
+        Cancelling the call ends the wait only; the closing goes on.
 
         Raises:
-            LifespanFailed: If the application has failed in its shutdown.
+            LifespanFailed: If the application's shutdown has failed.
         """
         await self._closed.wait()
         assert self._closing is not None
         await asyncio.shield(self._closing)
 
     async def serve_forever(self) -> None:
-        """Serve until `close` is called. Cancelling the call closes the server."""
+        """Serve until `close` is called and the server is closed, as `wait_closed` waits for it.
+
+        Cancelling the call closes the server, waits for the end, and raises CancelledError.
+
+        Raises:
+            LifespanFailed: If the application's shutdown has failed.
+        """
         try:
             await self.wait_closed()
         except asyncio.CancelledError:
@@ -214,8 +227,8 @@ class Server:
     async def _listen_on_unix_socket(
         self, sock: socket_module.socket, others: dict[str, Any]
     ) -> asyncio.Server:
-        # CPython 3.13 and later remove the file of a server's socket when that closes. Here it is
-        # the maker's: other processes listen on it, and others follow.
+        # CPython 3.13 and later remove a Unix socket's file when the server closes. This file
+        # belongs to the caller: other processes may listen on the same socket, now or later.
         create: Any = self._loop.create_unix_server
         kept = {"cleanup_socket": False, **others}
         try:
@@ -224,13 +237,13 @@ class Server:
             return await create(self._connect_unix, sock=sock, **others)  # type: ignore[no-any-return]
 
     def _limit_sending(self) -> None:
-        # A timer of this process would see neither sendfile nor what is left behind a close.
+        # A timer here would see neither sendfile(2) nor data that the kernel sends after a close.
         seconds = self._options.timeout_send
         if seconds is None:
             return
         for each in self.sockets:
             if each.family in (socket_module.AF_INET, socket_module.AF_INET6):
-                # uvloop's own have no setsockopt; accepted sockets inherit it.
+                # uvloop's socket objects have no setsockopt. Accepted sockets inherit the option.
                 with socket_module.socket(fileno=os.dup(each.fileno())) as listening:
                     milliseconds = max(1, min(round(seconds * 1000), 2**31 - 1))
                     listening.setsockopt(
@@ -249,8 +262,8 @@ class Server:
         return UnixConnection(self, self._unix_sending)
 
     def _sweep(self) -> None:
-        # One timer for all connections: a time-out of seconds may be late by one. It is set first,
-        # so that an error at one connection does not end the time-outs of all others.
+        # One timer for all connections, so a time-out may be a second late. The timer is set first:
+        # an error at one connection must not end the time-outs of the others.
         self._sweeping = self._loop.call_later(_SWEEP_INTERVAL, self._sweep)
         self.native.sweep()
         if self._unix_sending is not None:
@@ -378,20 +391,21 @@ class serve:  # a function for its users, who await it or enter it
             stays when the server closes.
         ssl: The TLS context of an https server.
         backlog: Connections that the kernel keeps until they are accepted.
-        interface: "asgi3", "asgi2" or "wsgi"; "auto" tells it by what the application takes.
-        wsgi_threads: The most threads that run a WSGI application; see `wsgi`.
-        wsgi_multiprocess: Whether other processes run it.
+        interface: "asgi3", "asgi2" or "wsgi"; "auto" finds it by the application's parameters.
+        wsgi_threads: The largest number of threads that run a WSGI application; see `wsgi`.
+        wsgi_multiprocess: Whether other processes run the WSGI application too.
         root_path: Where the application is mounted behind a proxy that removes this prefix.
-        proxy_headers: Whether X-Forwarded-For and X-Forwarded-Proto tell who the client is.
-        forwarded_allow_ips: The proxies whose fields are believed: addresses and networks,
-            separated by commas, "unix" for those on a Unix socket, or "*" for all.
+        proxy_headers: Whether X-Forwarded-For and X-Forwarded-Proto of a trusted proxy replace the
+            scope's client and scheme.
+        forwarded_allow_ips: The trusted proxies: addresses and networks, separated by commas,
+            "unix" for those on a Unix socket, or "*" for all.
         lifespan: "on" requires that the application has a lifespan, "off" does not ask it.
         access_log: Whether each response is logged, by `access_logger`; or a function that is
             called with the scope and the status when a response begins.
-        on_refusal: Called with the scope and the status of each response that the server gives
-            itself, without the application: 503 by `limit_concurrency`, 400 and other statuses for
-            what is not a request that can be served. Without a valid head, method and path are "-".
-            `access_log` has these responses in any case.
+        on_refusal: Called with the scope and the status of each response that the server sends
+            without calling the application: 503 by `limit_concurrency`, 400 and other statuses for
+            a request that cannot be served. If the head is not valid, the scope's method and path
+            are "-". `access_log` has these responses in any case.
         server_header: Whether responses have the field Server.
         date_header: Whether responses have the field Date.
         headers: Further fields of every response.
@@ -412,17 +426,18 @@ class serve:  # a function for its users, who await it or enter it
         http2: Whether clients may speak HTTP/2: those that choose it in the TLS handshake (the
             names that `ssl` offers are set to "h2" and "http/1.1"), and on a port without TLS
             those that begin with its preface. Off by default. It needs libnghttp2.
-        timeout_http2_stall: Seconds after which a response of which an HTTP/2 client takes nothing
-            is given up; None for no limit.
+        timeout_http2_stall: Seconds after which the server gives a response up of which an HTTP/2
+            client takes nothing; None for no limit.
         ws: Whether the server accepts WebSocket connections.
-        ws_max_size: Bytes of a received message.
-        ws_max_queue: Messages that are received ahead.
+        ws_max_size: The largest received message, in bytes.
+        ws_max_queue: Messages that are received ahead of the application.
         ws_ping_interval: Seconds between pings; None sends none.
-        ws_ping_timeout: Seconds in which a client must answer one, or send anything.
-        ws_per_message_deflate: Whether messages may be compressed.
-        logger: Where errors go; "penstock.asgi" by default.
-        access_logger: Where the access log goes; "penstock.access" by default.
-        **kwargs: Of these options, and of `loop.create_server`, for example `reuse_port`.
+        ws_ping_timeout: Seconds in which a client must answer a ping, or send anything else.
+        ws_per_message_deflate: Whether the server accepts permessage-deflate (RFC 7692).
+        logger: The logger for errors; "penstock.asgi" by default.
+        access_logger: The logger for the access log; "penstock.access" by default.
+        **kwargs: The options above from `interface` on, and further arguments of
+            `loop.create_server`, for example `reuse_port`.
 
     Raises:
         OSError: If the address cannot be bound.

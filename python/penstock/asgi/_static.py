@@ -65,11 +65,12 @@ class StaticFiles:
 
     A name that leads out of the folder, even by a symbolic link, is not found; neither is one with
     a component that begins with a dot, except ".well-known". A folder is answered with its file
-    index.html, at its name with a slash; folders are not listed. A file beside it with the suffix
-    .br, .zst or .gz, at least as new, is sent in its place to a client that accepts it.
+    index.html, at its name with a slash; folders are not listed. If the folder also has the file's
+    name with the suffix .br, .zst or .gz, at least as new, a client that accepts this coding gets
+    that file instead.
 
-    Below the prefix, what is not a file is answered with 404; with the prefix "/", it is passed to
-    the application.
+    Below the prefix, a path that names no file is answered with 404; with the prefix "/", the
+    request is passed to the application.
 
     Args:
         app: The other application.

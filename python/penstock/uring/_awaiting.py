@@ -22,8 +22,8 @@ class UringAsync:
                 ctx.prep_read(fd, 4096, 0, user_data="first")
                 user_data, data, flags = await ring.wait_completion()
 
-    It belongs to the loop and the thread that first wait, and does not close the ring. Cancelling a
-    wait does not lose a completion: the next wait returns it.
+    An object belongs to the event loop and the thread of the first wait. It does not close the
+    ring. Cancelling a wait does not lose a completion: the next wait returns it.
     """
 
     def __init__(self, ctx: UringCtx) -> None:
@@ -57,7 +57,8 @@ class UringAsync:
         an operation.
 
         Raises:
-            RuntimeError: on another loop than before, or if this is closed, also meanwhile.
+            RuntimeError: if another event loop has waited before, or if this object is closed
+                before or during the wait.
             ValueError: if the ring is closed.
         """
         import asyncio

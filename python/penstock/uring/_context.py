@@ -79,11 +79,12 @@ class UringCtx(
         sqpoll_idle: seconds until the idle kernel thread sleeps.
         sqpoll_cpu: the core of this thread.
         iopoll: wait for the device by spinning: only for O_DIRECT on a device with poll queues.
-        max_workers: bounds of the kernel's worker threads, ``(for files, for what may block for
-            ever)``; 0 keeps the kernel's.
+        max_workers: the largest numbers of the kernel's worker threads, ``(bounded, unbounded)``:
+            for files, and for operations that may block forever; 0 keeps the kernel's number.
 
     Raises:
         UringError: if the kernel refuses the ring; the message names the remedy.
+        ValueError: if a number is out of its range, or ``sqpoll`` and ``defer_taskrun`` are given.
     """
 
     def __init__(

@@ -25,20 +25,22 @@ def wsgi(
 ) -> Application:
     """Return an ASGI application that runs a WSGI application (PEP 3333) in a pool of threads.
 
-    The request's body is received as the application reads `wsgi.input`; each part that it yields
-    or writes is sent before it is asked for the next one; a file in `wsgi.file_wrapper` is sent by
-    the kernel where the server can. While the client does not take what was sent, the thread waits.
-    Once it has gone, reads and writes raise `ClientDisconnected`, an OSError, and the iteration
-    ends; `close` of what was returned is called in any case, in the same thread.
+    The request's body is received as the application reads `wsgi.input`. Each part of the response
+    is sent before the application is asked for the next part. The kernel sends a file in
+    `wsgi.file_wrapper`, where the server supports that. While the client reads too slowly, the
+    thread waits. After the client has disconnected, reads and writes raise `ClientDisconnected`, an
+    OSError, and the iteration ends. `close` of the returned iterable is called in any case, in the
+    same thread.
 
-    Works on any ASGI server. `serve` and `penstock serve` put it around a WSGI application by
-    themselves. The threads end with the lifespan.
+    Works on any ASGI server. `serve` and `penstock serve` call this function for a WSGI application
+    by themselves. The threads end with the lifespan.
 
     Args:
         app: `app(environ, start_response)`, which may be called in several threads at once.
-        threads: The most that run it.
-        waiting: Requests that wait for one of them; more are answered with status 503.
-        multiprocess: What `wsgi.multiprocess` says: whether other processes run the application.
+        threads: The largest number of threads that run the application.
+        waiting: Requests that may wait for a thread; further ones are answered with status 503.
+        multiprocess: The value of `wsgi.multiprocess`: whether other processes run the application
+            too.
 
     Raises:
         ValueError: If a number is out of its range.
