@@ -1,8 +1,9 @@
 """Who may use the page: the Host and Origin of each request, and the token for control.
 
-A browser sends requests to a loopback address on behalf of any web page. Two headers tell them
-apart (RFC 6454, section 7; RFC 9110, section 7.2): a page of another site has its own Origin, and
-a page whose name was made to resolve to this machine (DNS rebinding) has its own name as Host.
+A browser sends requests to a loopback address on behalf of any web page. Two headers show which
+page sent a request (RFC 6454, section 7; RFC 9110, section 7.2): a page of another site has its own
+Origin, and a page whose name an attacker resolves to this machine (DNS rebinding) has its own name
+as Host.
 """
 
 from __future__ import annotations
@@ -35,14 +36,15 @@ _HEADERS = (
 class ControlToken:
     """The secret that allows changes at instruments; 128 random bits, new for each run.
 
-    The connection of a browser (``Connection`` in ``_connection.py``) refuses changes without it.
+    Attributes:
+        text: the token, as a person enters it on the page.
     """
 
     def __init__(self) -> None:
         self.text: str = secrets.token_urlsafe(16)
 
     def matches(self, offered: object) -> bool:
-        """Compare in a time that does not depend on ``offered``."""
+        """Whether ``offered`` is the token; the comparison takes constant time."""
         return isinstance(offered, str) and hmac.compare_digest(
             offered.encode("utf-8", "replace"), self.text.encode()
         )
@@ -51,9 +53,9 @@ class ControlToken:
 class AccessGate:
     """ASGI middleware that refuses requests for another host and from another site's page.
 
-    A Host that is an IP address is accepted: a rebound name would stand there as itself. Other
-    names than ``localhost`` are accepted if ``names`` has them. A request without Origin does not
-    come from another site's page, and is accepted.
+    A Host that is an IP address is accepted, because DNS rebinding needs a name. Other names than
+    ``localhost`` are accepted if ``names`` has them. A request without Origin does not come from
+    another site's page, and is accepted.
     """
 
     def __init__(self, app: ASGIApp, names: Collection[str] = ()) -> None:
@@ -67,8 +69,8 @@ class AccessGate:
         refusal = self.refusal(_headers_of(scope))
         if refusal is not None:
             if scope["type"] == "websocket":
-                # Before it is accepted, this is an answer 403. A response with a body would be told
-                # in the terminal, which strangers could then fill.
+                # Before the accept, this sends the status 403. A response with a body would also be
+                # logged to the terminal, which an attacker could then flood.
                 await send({"type": "websocket.close"})
             else:
                 await PlainTextResponse(refusal, status_code=403)(scope, receive, send)

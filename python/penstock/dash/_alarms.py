@@ -1,7 +1,7 @@
 """The alarms of the page: when they begin, when they end, and that a person has seen them.
 
-None of them flutters: a limit has a hysteresis, and a device that answers some of its polls is
-failing until it answers all of them for a while.
+An alarm does not chatter (ISA-18.2): a limit has a hysteresis, and a device that answers only some
+of its polls counts as failing until it has answered several in a row.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ _SOUND_SLOW_POLLS = 2
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The range of values without an alarm, ends included; None means without an end.
+    """The range of values without an alarm, both ends included.
 
     Attributes:
-        low: the lowest value without an alarm.
-        high: the highest one.
-        field: the column; None for the quantity that is shown of the device by default.
-        hysteresis: an alarm ends when the value is inside by so much, in its unit. By default 1 %
-            of the range, or of the limit where there is one only.
-        judged: False for limits that the recorder judges: its events are the alarms then, and the
+        low: the lowest value without an alarm; None for no low limit.
+        high: the highest value without an alarm; None for no high limit.
+        field: the column; None for the device's default quantity.
+        hysteresis: the distance inside the limit, in the unit of the values, at which an alarm
+            ends. By default 1 % of the range, or of the limit if there is only one.
+        judged: False if the recorder judges the values: its events are then the alarms, and the
             page only draws the lines.
+
+    Raises:
+        ValueError: a limit or the hysteresis is NaN.
     """
 
     low: float | None = None
@@ -129,10 +132,11 @@ class LimitState:
 
 @dataclass(slots=True)
 class FailureWatch:
-    """Whether a device fails, by its newest polls.
+    """Whether a device is failing, judged by its newest polls.
 
-    It does after three failed polls in a row, or when half of the newest 16 have failed; below 1 Hz
-    after one. It does not any more when 8 in a row were answered; below 1 Hz after two.
+    A device begins to fail after three failed polls in a row, or when half of the newest 16 have
+    failed; at 1 Hz or slower after one failed poll. It stops failing when 8 polls in a row were
+    answered; at 1 Hz or slower after two.
     """
 
     failing: bool = False

@@ -38,11 +38,12 @@ class Dashboard:
     """The page of one board, as an ASGI application: ``dashboard.app``.
 
     Args:
-        board: what is shown.
-        controls: what may be changed with the token; None for a page that only shows.
-        names: host names of this machine that are accepted beside ``localhost`` and IP addresses.
-        password: of those who may look at the page; None lets everybody. Changes need the token,
-            with a password too.
+        board: the board whose devices the page shows.
+        controls: the changes that the page may make with the token; None for a page that makes no
+            changes.
+        names: host names of this machine that are accepted besides ``localhost`` and IP addresses.
+        password: the password for viewing the page; None needs none. It allows no changes: they
+            need the token in any case.
     """
 
     def __init__(
@@ -85,10 +86,10 @@ class Dashboard:
             self._connections.remove(connection)
 
     async def farewell(self) -> None:
-        """Send each browser its last state, and nothing after it.
+        """Send the last state to each browser, and nothing after it.
 
-        For the end of a server: a browser then knows why its connection closes. Returns when all
-        are sent, which a browser that reads nothing delays without limit.
+        Call it before the server ends: a browser then shows why its connection closes. The call
+        returns when all states are sent; a browser that does not read delays it without limit.
         """
         async with anyio.create_task_group() as tasks:
             for connection in self._connections:
@@ -121,7 +122,7 @@ class Dashboard:
         )
 
     def _shown_curves(self, devices: Sequence[str]) -> list[tuple[str, str]]:
-        """Of these devices, or of all, the quantity and the setpoint that are shown by default."""
+        """The default quantity and setpoint of each of these devices, or of all devices."""
         found = []
         for device in self.board.devices.values():
             if devices and device.name not in devices:
@@ -149,7 +150,7 @@ def _file_route(name: str, content: bytes) -> Route:
     tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
 
     async def answer(request: Request) -> Response:
-        # Asked for again with each load: the page is of the same version as the server.
+        # Browsers revalidate at each load, so the page has the same version as the server.
         headers = {"etag": tag, "cache-control": "no-cache", "vary": "accept-encoding"}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)

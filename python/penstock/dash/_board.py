@@ -82,14 +82,20 @@ class ShownDevice:
 @renamed_fields(silence_s="silence")
 @dataclass(slots=True)
 class Board:
-    """Everything that is shown.
+    """The data of the page. Not thread safe: it belongs to one event loop.
 
-    ``live`` tells whether more rows are expected; ``ended`` is why none are, for people. Where
-    rows are expected, a device without one for ``silence`` seconds, and for five of its own
-    periods, raises an alarm. ``limits`` has those of each device, one or several.
-    ``charts`` stand before those of the devices. ``record_event`` makes what a person does here an
-    event of the recording, by its kind, text and device; its row comes back. Without a recorder,
-    None, the board logs it alone.
+    Attributes:
+        title: the title of the page.
+        live: whether more rows are expected.
+        silence: seconds without a row, while rows are expected, after which a device raises an
+            alarm; but never less than five of its periods.
+        limits: the limits of each device by its name, one or several.
+        charts: charts that the page shows before those of the devices.
+        record_event: records an action of a person, by its kind, text and device, as an event of
+            the recording; the event's row then arrives by :meth:`add`. None without a recorder: the
+            board only logs the action.
+        devices: the devices by their names.
+        ended: why no more rows are expected, a sentence for people; None while they are.
     """
 
     title: str
@@ -149,8 +155,9 @@ class Board:
     def watch_silence(self, now: int, steady: int | None = None) -> None:
         """Raise and clear the alarms of devices that send nothing; called about once a second.
 
-        ``steady`` is the time of the monotonic clock, by default now's: it counts while the newest
-        row is of the future, as the wall clock was set back.
+        ``now`` is in nanoseconds since 1970. ``steady`` is the monotonic clock's time in
+        nanoseconds, by default the current one. It decides if the newest row is later than ``now``,
+        because the wall clock was set back.
         """
         steady = time.monotonic_ns() if steady is None else steady
         if not self.live or self.ended is not None:
@@ -189,12 +196,12 @@ class Board:
         return [replace(alarm, seen=(alarm.kind, alarm.since) in device.seen) for alarm in found]
 
     def new_alarms(self, name: str, now: int) -> list[Alarm]:
-        """The alarms of a device that a person has to look at and has not acknowledged."""
+        """The alarms of a device that no person has acknowledged, without the mild ones."""
         found = self.alarms(self.devices[name], now)
         return [alarm for alarm in found if not (alarm.seen or alarm.is_mild)]
 
     def acknowledge(self, name: str, now: int) -> bool:
-        """Mark all alarms of a device as seen; whether there were any that were not."""
+        """Mark all alarms of a device as seen; return whether any was not seen before."""
         new = self.new_alarms(name, now)
         self.devices[name].seen |= {(alarm.kind, alarm.since) for alarm in new}
         for alarm in new:

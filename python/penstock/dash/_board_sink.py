@@ -19,7 +19,7 @@ __all__ = ["BoardSink"]
 class BoardSink(SinkBase):
     """Shows the rows of a running recording; for :func:`penstock.record.pipe`.
 
-    It never waits: browsers read the board at their own speed.
+    Writing never waits for a browser: browsers read the board at their own speed.
     """
 
     def __init__(self, board: Board) -> None:
@@ -27,13 +27,13 @@ class BoardSink(SinkBase):
         self._board = board
 
     def record_events(self, record_event: Callable[[str, str, str], None]) -> None:
-        """Make what a person does on the page an event of the recording."""
+        """Record each action of a person on the page as an event of the recording."""
         self._board.record_event = record_event
 
     async def open(
         self, schema: RecordSchema | None = None, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Import what the rows need: half a second, in which a running recording polls on."""
+        """Import pyarrow in a thread: that takes half a second, and polls go on meanwhile."""
         await anyio.to_thread.run_sync(load_pyarrow)
 
     async def write_batch(self, batch: Any) -> None:

@@ -1,4 +1,4 @@
-"""Charts that are laid out for everybody, as in ``run.toml``."""
+"""Charts that every browser shows, as in ``run.toml``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["ChartPlan"]
 
 @dataclass(frozen=True, slots=True)
 class ChartPlan:
-    """A chart of one or several curves, each a device and a field.
+    """A chart of one or several curves. A curve is a pair of a device and a field.
 
     Attributes:
-        title: above the chart; by default the names of the devices.
-        left: the curves whose axis is on the left.
-        right: those whose axis is on the right.
-        log: the sides whose axis is logarithmic, ``"left"``, ``"right"``.
+        title: the title above the chart; by default the names of the devices.
+        left: the curves on the left axis.
+        right: the curves on the right axis.
+        log: the sides whose axis is logarithmic, of ``"left"`` and ``"right"``.
     """
 
     title: str = ""

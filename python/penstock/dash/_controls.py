@@ -24,19 +24,19 @@ class ControlError(Exception):
 
 
 class Controls(Protocol):
-    """What the page may change. All but ``abilities`` raise :class:`ControlError`.
+    """The changes that the page may make. All methods but ``abilities`` raise ControlError.
 
-    A cancelled call may have changed the instrument.
+    After a cancelled call, whether the instrument was changed is unknown.
     """
 
     def abilities(self, device: str) -> Sequence[str]:
-        """What can be changed at a device: ``"setpoint"``, ``"gas"``."""
+        """The settings of a device that can be changed: ``"setpoint"``, ``"gas"``."""
 
     async def set_setpoint(self, device: str, value: float) -> str:
-        """Set and read back; returns a sentence."""
+        """Set the setpoint and read it back; return a sentence for the person at the page."""
 
     async def set_gas(self, device: str, gas: str) -> str:
-        """Select a gas by its name; returns a sentence."""
+        """Select a gas by its name; return a sentence for the person at the page."""
 
     async def gases(self, device: str) -> Sequence[str]:
         """The gases to choose from."""
@@ -44,13 +44,13 @@ class Controls(Protocol):
 
 @runtime_checkable
 class AlarmControls(Controls, Protocol):
-    """:class:`Controls` that pass on what is acknowledged on the page."""
+    """:class:`Controls` that also forward the acknowledgement of alarms."""
 
     async def acknowledge(self, device: str, alarms: Sequence[str]) -> None:
-        """Pass on that a person has seen the ``alarms`` of a device, by their texts.
+        """Forward that a person has acknowledged the ``alarms`` of a device, by their texts.
 
         Raises:
-            ControlError: they could not be passed on; then they stay new on the page.
+            ControlError: that failed; the alarms then stay new on the page.
         """
 
 
@@ -61,7 +61,7 @@ class AlicatControls:
         self._manager = manager
 
     def abilities(self, device: str) -> Sequence[str]:
-        """What can be changed at a device: ``"setpoint"``, ``"gas"``; nothing until it answers."""
+        """The settings that can be changed: ``"setpoint"``, ``"gas"``; none until it answers."""
         if device not in self._manager.names:
             return []  # it has not answered yet
         found = self._device(device)
@@ -73,10 +73,11 @@ class AlicatControls:
         return abilities
 
     async def set_setpoint(self, device: str, value: float) -> str:
-        """Set and read back, in the instrument's unit; returns a sentence.
+        """Set the setpoint, in the instrument's unit, and read it back; return a sentence.
 
         Raises:
-            ControlError: it is not a controller, did not answer, or keeps another setpoint.
+            ControlError: there is no such device, or it is not a controller, did not answer, or
+                keeps another setpoint.
         """
         found = self._device(device)
         if not isinstance(found, FlowController | PressureController | ModbusFlowController):
@@ -106,7 +107,7 @@ class AlicatControls:
             state = await found.gas(gas)
         except (AlicatError, OSError) as error:
             raise ControlError(f"{device}: {_one_line(error)}") from error
-        return f"{device} computes with {state.label}"
+        return f"the gas of {device} is {state.label}"
 
     async def gases(self, device: str) -> Sequence[str]:
         """The gases to choose from: the instrument's own list; without one, the usual gases."""

@@ -1,8 +1,8 @@
-"""A password for those who may look at the page. It allows no changes: those need the token.
+"""A password for viewing the page. It allows no changes: they need the token.
 
-A browser gets a form, and for the right password a cookie that is valid until the server ends. A
-program sends the password with each request, by HTTP's basic scheme (RFC 7617) with any user name.
-Rejected: the basic scheme for browsers too, whose WebSockets do not all send it.
+A browser gets a form, and after the right password a cookie that is valid until the server ends. A
+program sends the password with each request, by HTTP's Basic scheme (RFC 7617) with any user name.
+Rejected: the Basic scheme for browsers, because not all of them send it with a WebSocket.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPEN = frozenset({"/dash.css", "/icon.svg"})
 _LOGIN = "/login"
 _LONGEST_FORM = 4096
 _WRONG_S = 1.0
-"""So long takes a wrong password, one after the other: nobody tries many."""
+"""Seconds until a wrong password is answered. Answers are serialised, so guessing is slow."""
 _FORM = """<!doctype html>
 <html lang="en">
 <head>
@@ -42,7 +42,7 @@ _FORM = """<!doctype html>
 <label>Password <input name="password" type="password" autocomplete="current-password" autofocus
  required></label>
 <p class="refusal" role="alert">{refusal}</p>
-<button class="primary">Look</button>
+<button class="primary">Log in</button>
 </form>
 </body>
 </html>
@@ -50,17 +50,17 @@ _FORM = """<!doctype html>
 
 
 class PasswordGate:
-    """ASGI middleware that lets in who knows the password.
+    """ASGI middleware that passes on only requests with the password or the cookie.
 
     Args:
-        app: the application behind it.
-        password: None lets everybody in.
+        app: the application that gets these requests.
+        password: the password; None passes on every request.
     """
 
     def __init__(self, app: ASGIApp, password: str | None = None) -> None:
         self._app = app
         self._password = password
-        # Cookies do not know ports: two dashboards of one machine have different names.
+        # Cookies are shared by all ports of a host: two dashboards need different names.
         self._cookie = f"penstock-{secrets.token_hex(4)}"
         self._pass = secrets.token_urlsafe(32)
         self._one_at_a_time: anyio.Lock | None = None

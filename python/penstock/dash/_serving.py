@@ -24,10 +24,10 @@ _FAREWELL_S = 1
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens on ``host`` and ``port``; 0 takes a free port.
+    """Return a non-blocking socket that listens on ``host`` and ``port``; 0 takes a free port.
 
     Raises:
-        OSError: the address is taken or not of this machine.
+        OSError: the address is in use, or is not an address of this machine.
     """
     infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, protocol, _, address = infos[0]
@@ -50,11 +50,11 @@ async def serving(
     *,
     on_failure: Callable[[Exception], Awaitable[object]] | None = None,
 ) -> AsyncGenerator[None, None]:
-    """Serve the dashboard inside the block, on a loop of asyncio; close ``listener`` after it.
+    """Serve the dashboard inside the block, on an asyncio event loop; close ``listener`` after it.
 
-    A failure of the server ends the page and not the block: a recording goes on. It is passed to
-    ``on_failure``. Leaving the block takes up to two seconds, in which browsers get
-    their last state and are told to leave.
+    A failure of the server ends the page and not the block, so a recording goes on. The exception
+    is passed to ``on_failure``. Leaving the block takes up to two seconds, in which browsers get
+    their last state and the server closes their connections.
     """
     server = _Server(
         uvicorn.Config(
@@ -66,7 +66,7 @@ async def serving(
             access_log=False,
             server_header=False,
             ws_max_size=_LONGEST_MESSAGE,
-            # A loopback has more room than the recorder has time.
+            # Loopback bandwidth costs less than the CPU time that the recorder needs.
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=_CLOSING_S,
         )
@@ -75,7 +75,7 @@ async def serving(
 
     async def serve() -> None:
         try:
-            # Shielded, because a server that is cancelled closes no connection.
+            # Shielded: uvicorn, when cancelled, does not close its connections.
             with anyio.CancelScope(shield=True):
                 await server.serve(sockets=[listener])
         except Exception as error:
@@ -91,7 +91,8 @@ async def serving(
         try:
             yield
         finally:
-            # Without its last state, a browser would take the end of a recording for a fault.
+            # Without the last state, a browser would show the end of a recording as a lost
+            # connection.
             with anyio.move_on_after(_FAREWELL_S, shield=True):
                 await dashboard.farewell()
             server.should_exit = True

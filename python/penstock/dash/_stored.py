@@ -27,16 +27,17 @@ _SHORTEST_PAUSE_S = 1.0
 _SHARE = 10
 """A reader waits this many times as long as reading takes, so it uses at most 10 % of a core."""
 _QUIET_S = 15.0
-"""Without a change for this long, a recording whose recorder cannot be seen counts as finished."""
+"""A recording without a visible recorder counts as ended after this time without a change."""
 
 
 class StoredRows:
     """The rows of a recording on disk, each once.
 
-    How many rows of each run and device were given is the cursor: sealing a part moves rows from
-    the journal to a file, and partitions change the order of devices, but not that of one device.
-    Two recorders of one folder write at the same time, so the rows of one run follow no other's.
-    Rejected: the time of the last row, which is not unique and steps with the wall clock.
+    The cursor is the number of rows of each run and device that were returned. Sealing a part moves
+    rows from the journal to a file, and partitions change the order of the devices, but neither
+    changes the order of the rows of one device. Two recorders of one folder write at the same time,
+    so the runs are counted separately. Rejected as a cursor: the time of the last row, which is not
+    unique and steps with the wall clock.
     """
 
     def __init__(self, recording: StoredRecording) -> None:
@@ -53,7 +54,7 @@ class StoredRows:
         return is_being_recorded(_files_of(self._recording.path))
 
     def new_tables(self) -> Generator[Any, None, None]:
-        """Arrow tables with the rows that were not given yet. For a worker thread.
+        """Yield Arrow tables with the rows that were not returned before. For a worker thread.
 
         Raises:
             RecordError: the recording cannot be read.
@@ -75,16 +76,17 @@ class StoredRows:
 
 
 async def follow(board: Board, recording: StoredRecording) -> None:
-    """Put a recording on a board, and what is added to it until cancelled.
+    """Add the rows of a recording to a board, and follow the recording until cancelled.
 
-    The files are read in a worker thread. The board is live while a recorder holds its lock on a
-    file. Where none is seen (on another machine), it is live while the files change: the age
-    of the last change alone would make a recording live that has just ended. The end of the file
-    would tell too, but each format has another one, and some are read anew as a whole.
+    A worker thread reads the files. The board is live while a recorder holds its lock on a file. If
+    no such lock was ever seen, as for a recorder on another machine, the board is live until the
+    files have not changed for 15 s. Rejected: to judge by the time of the last change alone, which
+    would show a recording as live that has just ended; and by the end of the file, which differs
+    between the formats.
 
     Raises:
-        RecordError: the recording cannot be read at first. Later failures are in the board's log:
-            a writer may be replacing a file at that moment.
+        RecordError: the recording cannot be read at first. Later failures go to the board's log,
+            because a writer may be replacing a file at that moment.
     """
     stored = StoredRows(recording)
     board.live = locked = await anyio.to_thread.run_sync(stored.is_being_recorded)
@@ -138,9 +140,9 @@ def _log_damages(board: Board, recording: StoredRecording, known: set[str]) -> N
 
 
 def _mark_of(path: Path) -> frozenset[tuple[str, int, int]]:
-    """The files of a recording with their sizes and times, to see changes without reading.
+    """The files of a recording with their sizes and times, to find changes without reading.
 
-    Without what readers write too: the index of a SQLite log, and a log that has no rows.
+    Files that readers write too are left out: the index of a SQLite log, and an empty log.
     """
     found = []
     for file in _files_of(path):

@@ -21,7 +21,7 @@ export class AlarmLine {
     }
   }
 
-  // What this browser has acknowledged counts in `facts`, too.
+  // Mark the alarms that were acknowledged in this browser as seen in `facts`.
   apply(facts) {
     for (const [name, state] of Object.entries(facts.devices)) {
       for (const alarm of state.alarms) alarm[3] ||= this.seenHere.has(`${name} ${alarm[0]} ${alarm[2]}`);
@@ -35,7 +35,7 @@ export class AlarmLine {
       .map(({ name, alarms }) => ({ name, alarms, unseen: alarms.some(([, , , seen]) => !seen) }));
     const words = this.devices.map(({ name, alarms }) => `${name}: ${alarms.map(([kind]) => alarmWord(kind)).join(", ")}`);
     const text = words.length ? `Alarm: ${words.join("; ")}` : "";
-    // Written only when it changes, because a screen reader speaks it each time.
+    // Set only when the text changes, because a screen reader reads it aloud each time.
     if (at("alarms").textContent !== text) {
       at("alarms").textContent = text;
       at("alarms").title = text;

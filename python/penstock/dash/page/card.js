@@ -1,4 +1,4 @@
-// One card: what a device or a choice of curves has by now, and the chart of it.
+// One card: the newest values and the chart of a device, or of chosen curves.
 
 import { Chart } from "./chart.js";
 import { alarmWord, Digits, shown } from "./words.js";
@@ -14,8 +14,8 @@ export function element(tag, className, parent, text = "") {
 }
 
 export class Card {
-  // `plan` is {title, curves: [{device, key, side}], log: {left, right}}; of a card of one device
-  // `device` is what the server has told of it, else null.
+  // `plan` is {title, curves: [{device, key, side}], log: {left, right}}. `device` is the server's
+  // description of the device; null for a card of chosen curves.
   constructor(plan, device, page) {
     this.plan = plan;
     this.device = device;
@@ -45,7 +45,7 @@ export class Card {
     return this.plan.title || this.device?.name || this.curves.map((curve) => curve.device).filter((name, n, all) => all.indexOf(name) === n).join(", ");
   }
 
-  // The curves with what the server and the newest state tell of them.
+  // The curves of the plan, with the server's descriptions and access to the newest state.
   describeCurves() {
     let painted = 0;
     return this.plan.curves.map(({ device, key, side }) => {
@@ -72,7 +72,7 @@ export class Card {
     });
   }
 
-  // Lines of the limits of the curves' fields; a limit without a field is of the main quantity.
+  // The limits of the curves' fields; a limit without a field belongs to the main quantity.
   limits() {
     const found = [];
     for (const curve of this.curves) {
@@ -141,7 +141,7 @@ export class Card {
     }
   }
 
-  // What the dialogs of a device need to know.
+  // For the dialog that changes the setpoint.
   get setpoint() {
     return this.device.setpoint === null ? null : this.page.valueOf(this.device.name, this.device.setpoint);
   }

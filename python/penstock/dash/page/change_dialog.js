@@ -16,7 +16,7 @@ function labelled(text, field) {
   return label;
 }
 
-// A key that is held down must not enter a value and confirm it, too.
+// Enter that repeats while it is held down must not enter a value and confirm it at once.
 dialog.addEventListener("keydown", (event) => {
   if (event.repeat && event.key === "Enter") event.preventDefault();
 });
@@ -65,16 +65,16 @@ export async function openChange(connection, card, ability) {
       question.textContent =
         ability === "setpoint"
           ? `Change the setpoint of ${name} from ${shown(card.setpoint)} to ${shown(Number(field.value))}${unit}?`
-          : `Let ${name} compute with ${field.value}?`;
+          : `Change the gas of ${name} to ${field.value}?`;
       question.hidden = false;
       next.textContent = "Change it";
       step = "confirm";
-      // Before the field is disabled, which would give the focus to nothing.
+      // Move the focus first: disabling the focused field would leave no element focused.
       next.focus();
       field.disabled = true;
     } else if (step === "confirm") {
       step = "wait";
-      // Not disabled, which would take the focus away.
+      // aria-disabled, because `disabled` would take the focus away.
       next.setAttribute("aria-disabled", "true");
       answer.textContent = "sent";
       const wanted = ability === "setpoint" ? { value: Number(field.value) } : { gas: field.value };

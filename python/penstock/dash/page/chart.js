@@ -36,8 +36,8 @@ function axisSize(plot, values, axis, cycle) {
 }
 
 export class Chart {
-  // Each curve: {device, key, name, unit, side, color, dashed, period(), digits}. `owner` has the
-  // page; `log` tells of each side whether its axis is logarithmic; `limits` are lines to draw.
+  // A curve is {device, key, name, unit, side, color, dashed, period(), digits}. `owner` is the
+  // card; `log` has for each side whether its axis is logarithmic; `limits` are lines to draw.
   constructor(root, owner, curves, log, limits) {
     this.root = root;
     this.owner = owner;
@@ -78,7 +78,8 @@ export class Chart {
     return used.has("right") ? ["left", "right"] : ["left"];
   }
 
-  // The ends of an axis: all that is visible, with a margin; of a logarithmic one powers of ten.
+  // The ends of an axis: the extremes of the visible values with a margin; on a logarithmic axis the
+  // powers of ten around them.
   ends(side, found, [begin, end]) {
     const log = this.log[side];
     let low = Infinity;
@@ -104,7 +105,7 @@ export class Chart {
     const scales = { x: { time: true, auto: false } };
     for (const side of this.sides) {
       const log = this.log[side];
-      // Of two axes, each has the colour of its first curve.
+      // If there are two axes, each has the colour of its first curve.
       const paint = this.sides.length > 1 ? color(this.curves.find((curve) => curve.side === side)?.color ?? "--soft") : axis.stroke;
       scales[SCALES[side]] = { auto: false, distr: log ? 3 : 1 };
       axes.push({
@@ -137,7 +138,7 @@ export class Chart {
     return {
       width,
       height,
-      // A time below the right end of the axis has half of its width there.
+      // Half of the last time label extends beyond the right end of the axis.
       padding: [10, this.sides.length > 1 ? 0 : 32, 0, 0],
       legend: { show: false },
       scales,
@@ -162,7 +163,7 @@ export class Chart {
     new Drag(plot.over, (x) => plot.posToVal(x, "x"), {
       dragging: (range, event) => {
         page.markChosen(range);
-        // A mouse moves the cursor itself.
+        // uPlot moves the cursor for a mouse only.
         if (event.pointerType !== "mouse") {
           const box = plot.over.getBoundingClientRect();
           plot.setCursor({ left: event.clientX - box.left, top: event.clientY - box.top }, true, true);
@@ -173,7 +174,7 @@ export class Chart {
     });
   }
 
-  // The range that a drag chooses, on this chart or on another one.
+  // Show the range of a drag on this or another chart; null removes it.
   markChosen(range) {
     if (this.plot === null) return;
     this.chosen.hidden = range === null;
@@ -200,7 +201,7 @@ export class Chart {
     ctx.restore();
   }
 
-  // Notes of people: a line at their time, and their words where there is room.
+  // Draw notes: a line at the time of each, and its text where there is room.
   drawNotes(plot) {
     const { ctx, bbox } = plot;
     const notes = this.owner.notes();
@@ -234,7 +235,7 @@ export class Chart {
     ctx.restore();
   }
 
-  // What the cursor points at, in words; an empty text where it points at nothing.
+  // The time and values at the cursor as a text; "" if the cursor is not on the chart.
   readingAtCursor() {
     const n = this.plot?.cursor.idx;
     if (n === null || n === undefined || this.plot.cursor.left < 0) return "";
@@ -260,7 +261,7 @@ export class Chart {
     return Math.max(0, this.data[0].findLastIndex((t) => t <= moment));
   }
 
-  // Put the cursor at a time; null takes it away.
+  // Put the cursor at a time; null removes it.
   putCursor(moment) {
     if (this.plot === null) return;
     const { min, max } = this.plot.scales.x;
@@ -269,7 +270,7 @@ export class Chart {
     this.plot.setCursor({ left, top: inside ? this.plot.over.clientHeight / 2 : -10 }, true, false);
   }
 
-  // Colours and axes of a chart are fixed when it is made.
+  // The next draw() makes a new plot: uPlot fixes colours and axes when a plot is made.
   destroy() {
     this.plot?.destroy();
     this.plot = null;

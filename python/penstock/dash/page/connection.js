@@ -21,7 +21,7 @@ export class Connection {
     let opened = false;
     socket.onopen = () => {
       opened = true;
-      // In a message and not in the address, which servers and proxies write into their logs.
+      // The token is not in the URL, because servers and proxies log URLs.
       this.send({ type: "hello", token: this.token });
       this.handlers.opened();
     };
@@ -38,7 +38,7 @@ export class Connection {
     };
   }
 
-  // A server that was started again has forgotten who knows its password.
+  // Reload the page if the server wants the password: a restarted server accepts no older cookie.
   async askForPassword() {
     const answer = await fetch("dash.js", { cache: "no-store" }).catch(() => null);
     if (answer?.status === 401) location.reload();
@@ -52,14 +52,14 @@ export class Connection {
     if (this.isOpen) this.socket.send(JSON.stringify(message));
   }
 
-  // Resolves to {ok, text}. Only a right token is sent again after a reconnection.
+  // Resolves to {ok, text}. Only a token that the server accepted is sent again when reconnecting.
   async unlock(token) {
     const answer = await this.ask({ type: "hello", token });
     if (answer.ok) this.token = token;
     return answer;
   }
 
-  // Ask for something that is answered; resolves to {ok, text}.
+  // Send a message and wait for its answer; resolves to {ok, text}.
   ask(message) {
     if (!this.isOpen) {
       return Promise.resolve({ ok: false, text: "there is no connection; nothing was sent" });
@@ -91,8 +91,9 @@ export class Connection {
   }
 }
 
-// A head in JSON, then for each curve times, lowest and highest values. Times may be those of the
-// curve before, and the lowest values the highest ones.
+// The message is a JSON head, then for each curve its times, lowest and highest values. A curve that
+// is `same` has the times of the previous curve. In a `flat` curve the lowest values are the highest
+// values too.
 function unpack(buffer) {
   const size = new DataView(buffer).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));

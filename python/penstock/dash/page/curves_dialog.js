@@ -28,8 +28,8 @@ function row(device, quantity, chosen, page) {
   return made;
 }
 
-// `plan` is that of a card, `own` the name of its device or ""; `done` gets what was chosen, null
-// for what the server proposes, or "remove".
+// `plan` is the plan of a card, `own` the name of the card's device or "". `done` gets the chosen
+// plan, null for the one that the server proposes, or "remove".
 export function openCurves(page, { title, plan, own, removable }, done) {
   at("curves-title").textContent = own ? `Curves of ${own}` : title || "New chart";
   at("curves-name").value = plan.title;

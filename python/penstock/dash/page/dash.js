@@ -15,8 +15,8 @@ import { dateAndTime, Digits, eventText, eventWord, zoneAt } from "./words.js";
 const SPANS = [["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 h", 3600], ["6 h", 21600], ["1 d", 86400], ["7 d", 604800]];
 const MOST_EVENTS = 500;
 const MOST_NOTES = 200;
-const DIGITS_OF = 32; // so many newest points tell how many digits an instrument sends
-const MOST_CARDS = 12; // of more devices, tiles are shown
+const DIGITS_OF = 32; // newest points from which the number of digits is found
+const MOST_CARDS = 12; // with more devices, the page shows tiles
 const THEMES = ["system", "light", "dark"];
 const at = (id) => document.getElementById(id);
 
@@ -24,25 +24,25 @@ class Page {
   constructor() {
     this.cards = new Map();
     this.tiles = new Map();
-    this.devices = new Map(); // what the server has told of each
+    this.devices = new Map(); // the server's descriptions, by name
     this.points = new Points();
     this.digits = new Map();
     this.notes = [];
     this.layout = null;
-    this.tiled = null; // whether tiles are shown; null for as many devices suggest
+    this.tiled = null; // whether tiles are shown; null decides by the number of devices
     this.opened = new Set(); // the devices whose card is shown above the tiles
     this.alarms = new AlarmLine((names) => this.acknowledge(names));
     this.time = new TimeRange();
-    this.asked = null; // the range that the server was asked for
+    this.asked = null; // the range of the last request to the server
     this.viewNumber = 0;
-    this.bucket = 1;
-    this.clock = 0; // the server's, minus this machine's
-    this.facts = null; // the last state
-    this.hello = null;
-    this.chosen = false;
+    this.bucket = 1; // seconds between two points
+    this.clock = 0; // the server's clock minus this machine's, in seconds
+    this.facts = null; // the last message of type "state"
+    this.hello = null; // the last message of type "hello"
+    this.chosen = false; // whether a person has changed the range
     this.drawing = 0;
-    this.reading = null; // the time of the cursor that keys have moved
-    this.marked = null; // the range of a drag under way
+    this.reading = null; // the time at which the keyboard cursor is
+    this.marked = null; // the range of the current drag
     this.connection = new Connection({
       // The server sends its whole log again.
       opened: () => {
@@ -155,7 +155,7 @@ class Page {
   }
 
   showLayout() {
-    at("layout-text").value = this.layout.asToml(this.devices) || "# every device has the chart that is proposed";
+    at("layout-text").value = this.layout.asToml(this.devices) || "# every device has its default chart";
     at("layout").showModal();
     at("layout-text").select();
   }
@@ -185,7 +185,7 @@ class Page {
       for (const device of names) await this.connection.ask({ type: "acknowledge", device, confirmed: true });
       return;
     }
-    // Whoever may only look has seen it for himself.
+    // Without the token, a person acknowledges for this browser only.
     this.alarms.seeHere(this.facts, names);
     this.showState();
   }
@@ -238,12 +238,12 @@ class Page {
     for (const curve of message.curves) {
       this.points.take(curve);
       const digits = this.digitsOf(curve.device, curve.key);
-      // Extremes are samples, too.
+      // The extremes of a bin are samples, so their digits are an instrument's.
       for (const value of curve.columns[1].slice(-DIGITS_OF)) digits.see(value);
     }
   }
 
-  // With the alarms, which are seen also where the page is not.
+  // The title has the alarms, so that the browser shows them while another tab is in front.
   showTitle() {
     const parts = [this.alarmText, this.hello?.title, "Penstock"];
     document.title = parts.filter(Boolean).join(" – ");
@@ -265,13 +265,14 @@ class Page {
       when.textContent = `${date} `;
       row.insertCell().append(when, time);
       for (const cell of [device, eventWord(kind), text]) row.insertCell().textContent = cell;
-      // Room for the longest word, as far as a narrow screen has it.
+      // The column fits the longest word, up to 13 letters, because a screen may be narrow.
       const longest = Math.max(...device.split(" ").map((word) => word.length));
       row.cells[1].style.minWidth = `${Math.min(longest, 13) + 3}ch`;
       row.cells[0].title = new Date(t * 1000).toISOString();
       row.cells[3].title = message;
       row.dataset.t = t;
-      // The newest on top. Alarms of a recording on disk are found before its own events are read.
+      // The newest event is on top. Events may arrive out of order: alarms of a recording on disk
+      // are found before its events are read.
       let below = body.rows[0];
       while (below && Number(below.dataset.t) > t) below = below.nextElementSibling;
       body.insertBefore(row, below ?? null);
@@ -303,7 +304,7 @@ class Page {
     if (more) this.askView();
   }
 
-  // Ask the server for the visible range, soon: several reasons may come together.
+  // Ask the server for the visible range after 30 ms, so that several changes make one request.
   askView() {
     clearTimeout(this.asking);
     this.asking = setTimeout(() => this.sendView(), 30);
@@ -313,7 +314,7 @@ class Page {
     const parts = [...this.shownParts()].filter((part) => part.visible);
     if (!this.connection.isOpen || !parts.length) return;
     const curves = new Map(parts.flatMap((part) => part.curves).map(({ device, key }) => [curveName(device, key), [device, key]]));
-    // A bin for each pixel of the page: the server sends one or two.
+    // One bin for each pixel of the widest part; the server sends one or two points for a bin.
     const widths = parts.map((part) => (part.chartRoot ? part.chartRoot.clientWidth - 60 : part.root.clientWidth));
     const width = Math.max(50, Math.round(Math.max(...widths)));
     this.takeTime();
@@ -324,7 +325,8 @@ class Page {
     this.connection.send({ type: "view", id: this.viewNumber, curves: [...curves.values()], width, ...this.asked });
   }
 
-  // Once for each state, which follows the points of its tick: drawing is most of the page's work.
+  // Draw once for each state message, which follows the points of its tick: drawing takes most of
+  // the page's time.
   drawSoon() {
     cancelAnimationFrame(this.drawing);
     this.drawing = requestAnimationFrame(() => this.draw());
@@ -344,7 +346,8 @@ class Page {
     }
   }
 
-  // The curves of all cards, in their order; of a page of tiles those that the server proposes.
+  // The curves of all cards, in their order. Without cards the query names no curve, and the server
+  // sends those that it proposes.
   csvQuery([from, to]) {
     const query = new URLSearchParams({ from, to });
     const seen = new Set();
@@ -357,7 +360,8 @@ class Page {
     return query;
   }
 
-  // Read all charts at a time, by keyboard. A pointer takes the cursors over where they are.
+  // Put the keyboard cursor of all charts at `moment`; null removes it. With `move` false the
+  // cursors stay where they are, because the pointer moves them from now on.
   readAll(moment, move = true) {
     if (moment === null && this.reading === null) return;
     this.reading = moment;
@@ -484,7 +488,7 @@ class Page {
     addEventListener("click", (event) => {
       if (!event.target.closest("#view")) at("view").open = false;
     });
-    // Paper is white.
+    // Print with the light theme: paper is white.
     const paper = (dark) => {
       document.documentElement.dataset.theme = dark ? "dark" : "light";
       for (const card of this.cards.values()) card.repaint();

@@ -1,7 +1,7 @@
 // A drag across a chart chooses a range of time: by mouse, pen or finger.
 //
-// uPlot's own selection listens to the mouse alone, and its cursors are synchronised: the end of a
-// drag reaches every chart, and each would zoom on the scale that the one before it has set.
+// Rejected: uPlot's selection. It listens to the mouse only. Its cursors are synchronised, so the
+// end of a drag reaches every chart, and each would zoom the scale that the previous one has set.
 
 const SHORTEST_PX = 4;
 
@@ -15,7 +15,7 @@ export class Drag {
     over.addEventListener("pointerdown", (event) => this.begin(event));
     over.addEventListener("pointermove", (event) => this.move(event));
     over.addEventListener("pointerup", (event) => this.end(event));
-    // A finger that moves up or down scrolls the page, which takes the pointer away.
+    // A finger that moves up or down scrolls the page; the browser then cancels the pointer.
     over.addEventListener("pointercancel", () => this.leave());
     over.addEventListener("lostpointercapture", () => this.leave());
   }
@@ -29,7 +29,7 @@ export class Drag {
     if (!event.isPrimary || event.button !== 0) return;
     this.over.setPointerCapture(event.pointerId);
     const x = this.pixel(event);
-    // As times, because a live chart moves on under the pointer.
+    // The ends are times and not pixels, because a live chart scrolls under the pointer.
     this.begun = { pointer: event.pointerId, x, moved: false, from: this.timeAt(x), to: this.timeAt(x) };
   }
 

@@ -1,11 +1,12 @@
 // The line of an envelope: every pixel that a sample would mark is marked.
 //
-// Between two points runs a line; a point of several samples is a stroke from the lowest to the
-// highest value, so that a dense curve is one filled shape, and a point without neighbours is a dot.
+// A line joins two points. A point of several samples is a stroke from the lowest to the highest
+// value, so a dense curve looks like one filled shape. A point without neighbours is a dot.
 
 const DOT_PX = 1.6;
 
-// What uPlot draws of the series whose lowest values are at `index`, the highest ones behind it.
+// Return uPlot's path builder for a curve: the series `lowAt` has its lowest values, the next series
+// the highest.
 export function envelopePaths(lowAt) {
   return (plot, index, first, last) => {
     const t = plot.data[0];
@@ -17,7 +18,7 @@ export function envelopePaths(lowAt) {
     const stroke = new Path2D();
     const dots = new Path2D();
     const radius = DOT_PX * devicePixelRatio;
-    let lineY = null; // where the line is by now; null before the first point of a line
+    let lineY = null; // the end of the line so far; null before its first point
     let startX = 0;
     let points = 0;
     const endLine = () => {
@@ -53,7 +54,8 @@ export function envelopePaths(lowAt) {
   };
 }
 
-// From a value to a pixel of the canvas; null where a logarithmic scale has no place.
+// Return a function from a value to a pixel of the canvas; null for a value that a logarithmic scale
+// cannot show.
 function placer(scale, begin, size, upwards) {
   const log = scale.distr === 3;
   const of = log ? Math.log10 : (value) => value;

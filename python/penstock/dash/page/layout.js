@@ -1,8 +1,8 @@
-// Which charts there are, and which curves each has: chosen here, or written in run.toml.
+// The charts and their curves, as a person has chosen them in this browser or in run.toml.
 
 const SIDES = ["left", "right"];
 
-// The curve of a field, in the unit that it has now; null if the device does not have it.
+// The key of a field's curve in its newest unit; null if the device does not have the field.
 function keyOf(device, field) {
   const found = device?.quantities.filter((quantity) => quantity.field === field) ?? [];
   return found.length ? found[found.length - 1].key : null;
@@ -13,17 +13,17 @@ function unitOf(device, key) {
 }
 
 export class Layout {
-  // `recorded` is what run.toml has: a list of {title, curves: [[device, field, side]], log}.
+  // `recorded` has the charts of run.toml: a list of {title, curves: [[device, field, side]], log}.
   constructor(title, recorded) {
     this.place = `layout of ${title}`;
     this.recorded = recorded;
-    // What was chosen in this browser: for devices by name, and further charts.
+    // The choices of this browser: the plans of devices by name, and the other charts.
     this.own = { devices: {}, charts: null };
     try {
       const kept = JSON.parse(localStorage.getItem(this.place));
       if (kept !== null) this.own = { devices: kept.devices ?? {}, charts: kept.charts ?? null };
     } catch {
-      // What an older page has kept is not worth an error.
+      // A layout that cannot be read, of an older page, is ignored.
     }
   }
 
@@ -44,14 +44,14 @@ export class Layout {
     localStorage.removeItem(this.place);
   }
 
-  // What is chosen for the card of a device, by fields; null for what the server proposes.
+  // Set the plan of a device's card, with fields for curves; null for the server's proposal.
   setDevice(name, chosen) {
     if (chosen === null) delete this.own.devices[name];
     else this.own.devices[name] = chosen;
     this.keep();
   }
 
-  // Replace, add or (with null) remove a chart of its own.
+  // Replace or add a chart that is not a device's; null removes it.
   setChart(number, chosen) {
     const charts = [...this.charts];
     if (chosen === null) charts.splice(number, 1);
@@ -102,13 +102,13 @@ export class Layout {
   }
 }
 
-// The quantity that a device controls, and its setpoint.
+// The default plan of a device: its main quantity and setpoint.
 function proposal(device) {
   const keys = [device.main, device.setpoint].filter((key) => key !== null);
   return { title: "", curves: keys.map((key) => ({ device: device.name, key, side: "left" })), log: { left: false, right: false } };
 }
 
-// The first unit is on the left, the second one on the right, unless somebody has chosen.
+// Curves in the first unit are on the left, all others on the right, unless a side was chosen.
 function withSides(curves, devices) {
   const first = curves.length ? unitOf(devices.get(curves[0].device), curves[0].key) : "";
   return curves.map((curve) => {

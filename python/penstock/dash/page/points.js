@@ -34,7 +34,7 @@ export class Points {
     }
   }
 
-  // Forget what lies before the visible range, but for one point that each line begins at.
+  // Remove the points before the visible range, except the last one, at which the line begins.
   forgetBefore(moment) {
     for (const columns of this.curves.values()) {
       const [t] = columns;
@@ -45,7 +45,7 @@ export class Points {
   }
 }
 
-// The points of a curve, with an empty one where samples are missing for longer than `longest`.
+// The points of a curve, with an empty point in each gap that is longer than `longest` seconds.
 export function withGaps(columns, longest) {
   const [t] = columns;
   let found = null;
@@ -62,8 +62,8 @@ export function withGaps(columns, longest) {
   return found || columns;
 }
 
-// Curves on the same times: [times, lowest, highest, lowest, highest, ...]. A time that a curve
-// does not have is undefined there, which is no gap.
+// The curves on common times: [times, lowest, highest, lowest, highest, ...]. Where a curve has no
+// point at a time, its value is undefined, which uPlot does not draw as a gap.
 export function aligned(curves) {
   if (!curves.length) return [[]];
   const [first] = curves;
@@ -72,7 +72,8 @@ export function aligned(curves) {
   return uPlot.join(curves);
 }
 
-// The lowest and the highest value of a curve between two times; null without any.
+// The lowest and the highest value of a curve between two times; null without any. With `positive`,
+// only values above 0 count, for a logarithmic axis.
 export function extremes([t, low, high], begin, end, positive = false) {
   let lowest = Infinity;
   let highest = -Infinity;

@@ -6,14 +6,14 @@ const LATEST = 9e9; // the server's limit, in the year 2255
 
 export class TimeRange {
   constructor() {
-    this.span = 60; // seconds up to the newest sample
-    this.all = false; // everything, also what is recorded from now on
-    this.fixed = null; // [begin, end] in seconds since 1970; the two above are gone back to
-    this.home = { span: this.span, all: this.all }; // the one that was chosen by a button
+    this.span = 60; // seconds up to now
+    this.all = false; // the whole recording, as it grows
+    this.fixed = null; // [begin, end] in seconds since 1970; null for the range of the two above
+    this.home = { span: this.span, all: this.all }; // the range that a button has chosen
     this.extent = { first: null, last: null, live: true, now: Date.now() / 1000 };
   }
 
-  // What is recorded: `first` and `last` are the times of samples, or null without any.
+  // The extent of the recording: `first` and `last` are times of samples, null without any.
   setExtent(extent) {
     this.extent = extent;
   }
@@ -26,7 +26,7 @@ export class TimeRange {
     return this.live && this.fixed !== null;
   }
 
-  // The end of what can be seen by now.
+  // The latest time to show: the current time, or the last sample of an ended recording.
   get now() {
     const { live, now, last } = this.extent;
     return live || last === null ? now : last;
@@ -46,7 +46,7 @@ export class TimeRange {
     return [this.now - this.span, this.now];
   }
 
-  // What to ask the server for. Of a growing range it is more than is visible yet.
+  // The range to ask the server for. For a growing range it extends beyond the visible one.
   get asked() {
     if (this.fixed === null && !(this.all && this.edges !== null)) return { span: this.span };
     const [begin, end] = this.visible;
@@ -68,7 +68,7 @@ export class TimeRange {
     Object.assign(this, this.home, { fixed: null });
   }
 
-  // To the range by which a page begins: of a finished recording everything.
+  // Go back to the range of the buttons; for an ended recording, to the whole recording.
   reset() {
     this.goHome();
     if (!this.live) this.all = true;
@@ -97,7 +97,7 @@ export class TimeRange {
     }
   }
 
-  // Move by a part of the range, but not beyond the recording. Returns whether there was a way.
+  // Move by a part of the range, but not beyond the recording. Returns whether the range moved.
   shift(part) {
     if (this.edges === null) return false;
     const [first, last] = this.edges;

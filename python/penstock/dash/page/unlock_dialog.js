@@ -1,4 +1,4 @@
-// The dialog that asks for the token of the terminal.
+// The dialog that asks for the token, which the server's terminal shows.
 
 const dialog = document.getElementById("unlock");
 const token = document.getElementById("token");
@@ -12,7 +12,7 @@ export function openUnlock() {
 }
 
 export function prepareUnlock(connection) {
-  // No submit button: Enter would choose the first one.
+  // Cancel is not a submit button: Enter activates the first submit button of a form.
   document.getElementById("unlock-cancel").onclick = () => dialog.close();
   dialog.onclose = () => {
     token.value = "";

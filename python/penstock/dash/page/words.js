@@ -1,4 +1,4 @@
-// How numbers, times, alarms and events are written, on the whole page.
+// The texts of numbers, times, alarms and events, for all parts of the page.
 
 const ALARMS = { high: "above limit", low: "below limit", limit: "alarm" };
 
@@ -10,7 +10,7 @@ const LARGEST_FIXED = 1e12;
 const SMALLEST_ON_AXIS = 1e-3;
 const LARGEST_ON_AXIS = 1e7;
 
-// Of the shortest text that is the number: how many digits it has, and how many decimals.
+// The numbers of significant digits and of decimals in the shortest text of a number.
 function digitsOf(number) {
   const [mantissa, exponent = "0"] = Math.abs(number).toExponential().split("e");
   const significant = mantissa.replace(".", "").length;
@@ -42,7 +42,8 @@ function isFixed(number) {
   return number === 0 || (size >= SMALLEST_FIXED && size < LARGEST_FIXED);
 }
 
-// A number with the digits that its instrument sends; of a computed one, six or its whole part.
+// A number with the digits that its instrument sends; a computed number with six significant digits,
+// or more if its whole part has more.
 export function shown(number, digits = null) {
   if (number === null || number === undefined || Number.isNaN(number)) return "–";
   if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
@@ -58,7 +59,7 @@ export function shown(number, digits = null) {
   return Number(Number(text).toPrecision(Math.max(COMPUTED_DIGITS, whole))).toString();
 }
 
-// The numbers at an axis, with the digits that their distance needs.
+// The labels of an axis, with the digits that their distance `step` needs.
 export function shownAlong(numbers, step) {
   const largest = Math.max(...numbers.map(Math.abs));
   const place = Math.floor(Math.log10(step) + 1e-9); // of the step's first digit
@@ -70,9 +71,9 @@ export function shownAlong(numbers, step) {
   return numbers.map((number) => number.toFixed(digits));
 }
 
-// The numbers at a logarithmic axis: powers of ten; of few, others too.
+// The labels of a logarithmic axis: powers of ten; other numbers only if there are at most two powers.
 export function shownAlongPowers(numbers) {
-  // uPlot has left out those for which there is no room.
+  // uPlot passes null for a number for which there is no room.
   const powers = numbers.filter((number) => number !== null && isPower(number));
   return numbers.map((number) => {
     if (number === null) return "";
@@ -82,7 +83,7 @@ export function shownAlongPowers(numbers) {
   });
 }
 
-// The places of the lines behind a logarithmic axis: of many powers, the powers alone.
+// The grid lines of a logarithmic axis: with more than two powers of ten, at the powers only.
 export function powersOf(numbers) {
   const powers = numbers.filter((number) => number !== null && isPower(number));
   return powers.length > 2 ? numbers.map((number) => (powers.includes(number) ? number : null)) : numbers;
