@@ -2,19 +2,14 @@
 
 #include <penstock/ws/web_socket.hpp>
 
-#include <array>
-#include <cstddef>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include <penstock/event_loop.hpp>
 #include <penstock/net/tcp_stream.hpp>
-#include <penstock/stream/any_stream.hpp>
 #include <penstock/task/all.hpp>
 #include <penstock/task/race.hpp>
 #include <penstock/task/run.hpp>
@@ -24,7 +19,7 @@
 #include "coro/support/logs.hpp"
 #include "coro/support/tcp_pair.hpp"
 #include "coro/ws/frames.hpp"
-#include "coro/ws/request.hpp"
+#include "coro/ws/raw_connection.hpp"
 #include "support/watchdog.hpp"
 
 namespace {
@@ -36,37 +31,20 @@ using penstock::Task;
 using penstock::unwrap;
 using penstock::codec::websocket::Opcode;
 using penstock::net::TcpStream;
-using penstock::testing::connect_pair;
 using penstock::testing::expect;
 using penstock::testing::frame;
-using penstock::testing::TcpPair;
+using penstock::testing::open_raw_connection;
+using penstock::testing::RawConnection;
+using penstock::testing::read_text;
 using penstock::testing::turns;
 using penstock::testing::Watchdog;
 using penstock::ws::Error;
 using penstock::ws::MessagePart;
 using penstock::ws::WebSocket;
 
-/// A server over TCP whose client is the test itself.
-struct Raw {
-    TcpStream client;
-    WebSocket server;
-
-    Task<Result<>> answer_close() {
-        std::array<char, 4> sent{};
-        co_await unwrap(client.read_exactly(sent));
-        EXPECT_EQ(std::string_view(sent.data(), sent.size()), std::string_view("\x88\x02\x03\xe8"));
-        co_return co_await client.write_all(frame(Opcode::close, std::string_view("\x03\xe8", 2)));
-    }
-};
-
-Task<Raw> open_raw() {
-    TcpPair pair = co_await connect_pair();
-    expect(co_await pair.near.write_all(penstock::testing::request));
-    WebSocket server =
-        expect(co_await WebSocket::accept(penstock::AnyStream(std::move(pair.far)), {}));
-    std::array<char, 1024> head{};
-    EXPECT_GT(expect(co_await pair.near.read(head)), 0U);
-    co_return Raw{std::move(pair.near), std::move(server)};
+Task<Result<>> answer_close(TcpStream& client) {
+    EXPECT_EQ(co_await unwrap(read_text(client, 4)), "\x88\x02\x03\xe8");
+    co_return co_await client.write_all(frame(Opcode::close, std::string_view("\x03\xe8", 2)));
 }
 
 std::string text_of(const MessagePart& part) {
@@ -84,7 +62,7 @@ TEST(WebSocketClose, TakesNothingFromAReceiverThatWaitsForItsTurnToRun) {
     const Watchdog watchdog;
     for (const bool by_parts : {false, true}) {
         const auto program = [&]() -> Task<> {
-            Raw raw = co_await open_raw();
+            RawConnection raw = co_await open_raw_connection();
             expect(co_await raw.client.write_all(frame(Opcode::text, "one") +
                                                  frame(Opcode::text, "two")));
             std::vector<std::string> received;
@@ -104,7 +82,7 @@ TEST(WebSocketClose, TakesNothingFromAReceiverThatWaitsForItsTurnToRun) {
                 EventLoop::current().refill_budget(); // so that this runs before the receiver
                 co_return co_await raw.server.close();
             };
-            expect(co_await penstock::all(receiving(), closing(), raw.answer_close()));
+            expect(co_await penstock::all(receiving(), closing(), answer_close(raw.client)));
             EXPECT_EQ(received, (std::vector<std::string>{"one", "two"})) << by_parts;
         };
         run(program());
@@ -114,7 +92,7 @@ TEST(WebSocketClose, TakesNothingFromAReceiverThatWaitsForItsTurnToRun) {
 TEST(WebSocketClose, AMessageOfWhichItDroppedAPartIsNotContinued) {
     const Watchdog watchdog;
     const auto program = []() -> Task<> {
-        Raw raw = co_await open_raw();
+        RawConnection raw = co_await open_raw_connection();
         expect(co_await raw.client.write_all(frame(Opcode::text, "first", false)));
         EXPECT_EQ(text_of(expect(co_await raw.server.receive_part())), "first");
         expect(co_await raw.client.write_all(frame(Opcode::continuation, "second", false)));
