@@ -17,8 +17,8 @@ import sys
 import traceback
 from functools import cache
 
-from penstock.alicat import AlicatError, StatusCode
-from penstock.alicat._instrument.data_frame import DataFrameFormat, parse_data_frame_format
+from penstock.alicat import AlicatError, DataFrameFormat, StatusCode
+from penstock.alicat._instrument.data_frame import parse_data_frame_format
 from penstock.alicat._instrument.reading import ParsedFrame
 from penstock.sim import AsciiUnit
 from penstock.sim._physics.firmware import FIRMWARES

@@ -22,6 +22,7 @@ from penstock.alicat import (
 from penstock.sim import (
     FIRMWARE_5V12,
     FIRMWARE_8V17,
+    FIRMWARE_10V20,
     Bus,
     BusFaults,
     Firmware,
@@ -30,7 +31,6 @@ from penstock.sim import (
     open_pty,
     open_tcp,
 )
-from penstock.sim._physics.firmware import FIRMWARE_10V20
 
 pytestmark = pytest.mark.anyio
 

@@ -22,13 +22,13 @@ from penstock.alicat.commands.system import BAUD_RATES
 from penstock.sim import (
     FIRMWARE_5V12,
     FIRMWARE_8V17,
+    FIRMWARE_10V20,
     Bus,
     Firmware,
     MassFlowController,
     MemoryStream,
     VirtualClockLoop,
 )
-from penstock.sim._physics.firmware import FIRMWARE_10V20
 from tests.python.sim.poll_run import virtual_client_clock
 
 Program = Callable[[VirtualClockLoop], Awaitable[None]]

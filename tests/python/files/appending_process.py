@@ -17,7 +17,7 @@ import anyio
 import trio
 
 import penstock
-from penstock.files._log.append_log import AppendLog
+from penstock.files import AppendLog
 
 TASKS = 8
 

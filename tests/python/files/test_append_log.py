@@ -17,12 +17,10 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup, TaskStatus
 
+from penstock.files import AppendLog, LogError, LogFailed, LogLocked, NotALog, read_log
 from penstock.files._backend import current_backend
 from penstock.files._log import log_file
-from penstock.files._log.append_log import AppendLog, LogFailed
-from penstock.files._log.log_file import LogLocked
-from penstock.files._log.log_format import FILE_HEADER_SIZE, LogError, NotALog
-from penstock.files._log.log_reader import read_log
+from penstock.files._log.log_format import FILE_HEADER_SIZE
 from tests.python.files.conftest import UseBackend, child_environment
 from tests.python.files.faulty_backend import Fault, FaultyBackend, failing, system_error
 

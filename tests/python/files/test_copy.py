@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.files import copy
 from penstock.files._whole_files import copying
-from penstock.files._whole_files.copying import copy
 from tests.python.files.conftest import UseBackend
 from tests.python.files.faulty_backend import FaultyBackend, failing, system_error
 

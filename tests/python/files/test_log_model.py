@@ -16,8 +16,8 @@ from anyio.abc import TaskStatus
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.files import AppendLog
 from penstock.files._backend import current_backend
-from penstock.files._log.append_log import AppendLog
 from tests.python.files.conftest import UseBackend
 from tests.python.files.faulty_backend import FaultyBackend, system_error
 

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.files import AppendLog, LogFailed
 from penstock.files._backend import current_backend
-from penstock.files._log.append_log import AppendLog, LogFailed
 from penstock.files._log.log_file import open_log_file
 from penstock.files._log.log_format import FILE_HEADER_SIZE, RecordParser
 from tests.python.files.conftest import UseBackend

@@ -9,17 +9,9 @@ from zlib import crc32
 
 import pytest
 
-from penstock.files._log.append_log import AppendLog
-from penstock.files._log.log_file import Recovered, open_log_file
-from penstock.files._log.log_format import (
-    FILE_HEADER_SIZE,
-    LogDamaged,
-    LogError,
-    LogIdentity,
-    NotALog,
-    encode_file_header,
-)
-from penstock.files._log.log_reader import read_log
+from penstock.files import AppendLog, LogDamaged, LogError, NotALog, Recovered, read_log
+from penstock.files._log.log_file import open_log_file
+from penstock.files._log.log_format import FILE_HEADER_SIZE, LogIdentity, encode_file_header
 from tests.python.files.written_log import COMMITS, WrittenLog, encode_commit, open_and_read
 
 

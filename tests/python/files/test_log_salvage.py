@@ -14,8 +14,9 @@ import anyio.lowlevel
 import pytest
 
 from penstock import files
-from penstock.files._log.log_format import FILE_HEADER_SIZE, NotALog
-from penstock.files._log.log_salvage import LogGap, ScannedLog, copy_records
+from penstock.files import LogGap, NotALog
+from penstock.files._log.log_format import FILE_HEADER_SIZE
+from penstock.files._log.log_salvage import ScannedLog, copy_records
 from tests.python.files.written_log import COMMITS, WrittenLog, encode_commit, open_and_read
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2], ids=["format 1", "format 2"])

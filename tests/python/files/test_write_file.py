@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from penstock._durable_files import find_target
+from penstock.files import write_file
 from penstock.files._backend import current_backend
 from penstock.files._whole_files.replacement import _Creation
-from penstock.files._whole_files.writing import write_file
 from tests.python.files.conftest import UseBackend
 from tests.python.files.faulty_backend import FaultyBackend, system_error
 

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from zlib import crc32
 
-from penstock.files._log.log_file import Recovered, open_log_file
+from penstock.files import Recovered
+from penstock.files._log.log_file import open_log_file
 from penstock.files._log.log_format import (
     FILE_HEADER_SIZE,
     LogIdentity,

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import anyio.lowlevel
 
-from penstock.record._source import FieldKind, FieldSchemaLike, FieldValue
+from penstock.record import FieldKind, FieldValue
+from penstock.record._source import FieldSchemaLike
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

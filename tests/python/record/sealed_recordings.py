@@ -7,8 +7,7 @@ from typing import Any
 
 import anyio
 
-from penstock.record._recording_check import check_seals
-from penstock.record._seals.seal_check import SealFindings
+from penstock.record import SealFindings, check_seals
 from penstock.record.sink_choice import sink_for
 from tests.python.record.batches import flow_batch
 

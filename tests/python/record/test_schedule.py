@@ -11,8 +11,15 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from penstock.record import Alignment, InMemorySink, Sample, StreamSource, pipe, record
-from penstock.record._source import SourceEvent
+from penstock.record import (
+    Alignment,
+    InMemorySink,
+    Sample,
+    SourceEvent,
+    StreamSource,
+    pipe,
+    record,
+)
 from tests.python.record.instruments import (
     START,
     Bench,

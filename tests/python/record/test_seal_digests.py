@@ -15,8 +15,7 @@ import pytest
 
 from penstock._record import xxh3_128
 from penstock.cli import main
-from penstock.record import PublicKey, RecordError, SigningKey, SinkDependencyError
-from penstock.record._recording_check import check_seals
+from penstock.record import PublicKey, RecordError, SigningKey, SinkDependencyError, check_seals
 from penstock.record._seals.digests import FAST, PROOF, DigestThread, digest_of, new_digest
 from penstock.record._seals.seal import seals_path
 from tests.python.record.sealed_recordings import NAMES, TEXTS, only, write

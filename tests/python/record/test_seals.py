@@ -30,9 +30,9 @@ from penstock.record import (
     SampleBatch,
     SinkExistsError,
     SqliteSink,
+    check_seals,
     recover,
 )
-from penstock.record._recording_check import check_seals
 from penstock.record._seals.seal import seals_path
 from penstock.record._seals.seal_check import check_file
 from penstock.record.sink_choice import sink_for

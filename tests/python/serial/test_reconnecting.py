@@ -17,9 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.serial import (
+    Backoff,
     ConfigurationError,
+    ConnectionEvent,
+    PortEvent,
     PortInfo,
     PortNotFoundError,
+    ReconnectingSerialPort,
     SerialClosedError,
     SerialConfig,
     SerialDisconnectedError,
@@ -29,8 +33,6 @@ from penstock.serial import (
 )
 from penstock.serial._devices import open as open_module
 from penstock.serial._port import reconnecting
-from penstock.serial._port.reconnecting import Backoff, ConnectionEvent, ReconnectingSerialPort
-from penstock.serial._watching import PortEvent
 from penstock.serial.testing import EmulatedDriver
 from tests.python.serial.pty_peer import PtyPeer, until
 from tests.python.serial.sysfs_tree import Sysfs

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.serial import _watching
-from penstock.serial._watching import NetlinkUevents, PortEvent, Uevent, parse_uevent, watch_trees
+from penstock.serial import PortEvent, _watching
+from penstock.serial._watching import NetlinkUevents, Uevent, parse_uevent, watch_trees
 from tests.python.serial.sysfs_tree import Sysfs
 
 ADD = (
