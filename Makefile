@@ -7,6 +7,7 @@ DIST_ARGS ?=
 FUZZ_ARGS ?=
 SOAK_SECONDS ?= 600
 SOAK_ALICAT_SECONDS ?= 3600
+SOAK_ARCHIVE_SECONDS ?= 1800
 
 .DEFAULT_GOAL := help
 .PHONY: help demo build check test gate conformance fuzz soak lint format docs bench bench-cpp dist clean
@@ -25,11 +26,11 @@ check: ## a verdict in minutes, without browser and servers (CHECK="alicat recor
 	@scripts/setup check
 	@scripts/check $(CHECK)
 
-test: ## run all Python tests on the machine's CPython, the C++ tests plain and under ASan, ruff and mypy
+test: ## run all Python tests on the machine's CPython, the C++ tests plain and under ASan, the extension under ASan, ruff and mypy
 	@scripts/setup test
 	@scripts/test
 
-gate: ## run the rest too: TSan, libc++, optimised, the other CPythons, clang-tidy, the documentation site
+gate: ## run the rest too: TSan, libc++, the other CPythons, what 'make lint' and 'make docs' do
 	@scripts/setup test lint docs
 	@scripts/test; tests=$$?; scripts/gate lint docs && exit $$tests
 

@@ -24,8 +24,12 @@ SOURCES: dict[str, tuple[str, ...]] = {
         *("python/penstock/loop", "python/ext/core", "python/ext/awaitable", "python/ext/net"),
         *("python/ext/tls", "python/ext/streams", "python/penstock/__init__.py"),
     ),
-    "files": ("python/penstock/files", "python/ext/files", "python/penstock/_durable_files.py"),
+    "files": (
+        *("python/penstock/files", "python/ext/files", "python/ext/file_objects"),
+        "python/penstock/_durable_files.py",
+    ),
     "uring": ("python/penstock/uring", "python/uring_ext", "python/shared"),
+    "asgi": ("python/penstock/asgi", "python/penstock/gunicorn.py", "python/ext/asgi"),
     "websocket": ("python/penstock/websocket", "python/ext/web"),
     "serial": ("python/penstock/serial", "python/ext/serial"),
     "alicat": ("python/penstock/alicat",),
@@ -37,8 +41,10 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "documentation": ("docs", "README.md", "examples"),
 }
 ABOVE: dict[str, tuple[str, ...]] = {
-    "cpp": ("loop", "files", "websocket", "serial"),
+    "cpp": ("loop", "files", "asgi", "websocket", "serial"),
     "files": ("record",),
+    "asgi": ("cli",),
+    "websocket": ("asgi",),
     "serial": ("alicat", "sim"),
     "alicat": ("sim", "cli"),
     "sim": ("cli",),
