@@ -125,6 +125,23 @@ def penstock(tmp_path: Path) -> Command:
 
 
 @pytest.fixture
+def run_code(tmp_path: Path) -> Command:
+    """Run Python code in *tmp_path*, which calls the command itself, and wait for its exit."""
+
+    def call(code: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    return call
+
+
+@pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     """Start ``penstock`` with the given arguments in *tmp_path*; end it after the test."""
     with contextlib.ExitStack() as stack:

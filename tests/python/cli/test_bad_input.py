@@ -10,7 +10,6 @@ import re
 import resource
 import signal
 import subprocess
-import sys
 import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -137,7 +136,7 @@ def test_silent_device_is_refused(config: Any, refused: Any, silent_port: str) -
 
 
 def test_wrong_unit_id_is_refused_with_the_one_that_answers(
-    config: Any, environment: dict[str, str], simulator: Any, tmp_path: Path
+    config: Any, run_code: Any, simulator: Any, tmp_path: Path
 ) -> None:
     _, (port,) = simulator("C:500")
     # The search gives each letter a tenth of a second, less than a busy machine needs to answer.
@@ -147,9 +146,7 @@ def test_wrong_unit_id_is_refused_with_the_one_that_answers(
         "instruments._SEARCH_TIMEOUT = 5\n"
         f"raise SystemExit(penstock.cli.main(['record', {str(config(port, unit_id='B'))!r}]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    done = run_code(code)
     assert (done.returncode, done.stderr) == (
         4,
         f'penstock: device "argon": unit id B on {port} does not answer at 115200 baud, but unit '
@@ -368,7 +365,7 @@ def test_refused_setpoints_are_reported_at_the_end(
     ],
 )
 def test_missing_package_is_reported_before_anything_is_created(
-    environment: dict[str, str], tmp_path: Path, package: str, arguments: list[str], remedy: str
+    run_code: Any, tmp_path: Path, package: str, arguments: list[str], remedy: str
 ) -> None:
     code = (
         "import importlib.util, penstock.cli\n"
@@ -376,9 +373,7 @@ def test_missing_package_is_reported_before_anything_is_created(
         f"importlib.util.find_spec = lambda name: None if name == {package!r} else find(name)\n"
         "raise SystemExit(penstock.cli.main(['demo']))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    done = run_code(code)
     assert done.returncode == 7
     assert package in done.stderr
     assert remedy in done.stderr
@@ -395,18 +390,14 @@ def test_traceback_is_printed_only_on_demand(
     assert "Traceback" in shown.stderr
 
 
-def test_simulator_that_does_not_start_is_reported(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_simulator_that_does_not_start_is_reported(run_code: Any, tmp_path: Path) -> None:
     # An executable that cannot start is easier to arrange than one without pseudo-terminals.
     code = (
         "import sys, penstock.cli\n"
         "sys.executable = '/bin/false'\n"
         "raise SystemExit(penstock.cli.main(['demo', '--out', 'out']))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    done = run_code(code)
     assert done.returncode == 4
     assert done.stderr.startswith("penstock: the simulated instruments did not start")
     assert list(tmp_path.iterdir()) == []

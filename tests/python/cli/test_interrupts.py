@@ -109,7 +109,7 @@ def test_signal_while_the_simulator_starts_ends_the_simulator(
 
 @pytest.mark.usefixtures("native_loop")
 def test_signal_while_the_plot_is_written_tears_no_file(
-    environment: dict[str, str], recorded: Any, tmp_path: Path
+    run_code: Any, recorded: Any, tmp_path: Path
 ) -> None:
     code = (
         "import os, signal, penstock.cli\n"
@@ -124,15 +124,7 @@ def test_signal_while_the_plot_is_written_tears_no_file(
         "['demo', '--duration', '0.5', '--out', 'out', '--overwrite']))"
     )
     (tmp_path / "out").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_code(code)
     assert (done.returncode, done.stderr) == (130, "")
     counts = recorded(tmp_path / "out").rows_of_each()
     assert f"{sum(counts.values())} samples" in done.stdout
@@ -141,7 +133,7 @@ def test_signal_while_the_plot_is_written_tears_no_file(
 
 @pytest.mark.usefixtures("native_loop")
 def test_signal_while_the_plot_is_drawn_is_deferred(
-    environment: dict[str, str], recorded: Any, tmp_path: Path
+    run_code: Any, recorded: Any, tmp_path: Path
 ) -> None:
     code = (
         "import os, signal, sys, penstock.cli\n"
@@ -155,15 +147,7 @@ def test_signal_while_the_plot_is_drawn_is_deferred(
         "print('matplotlib.backends.backend_svg' in sys.modules)\n"
         "raise SystemExit(code)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_code(code)
     assert (done.returncode, done.stderr) == (130, "")
     assert done.stdout.endswith("True\n")
     assert sum(recorded(tmp_path / "out").rows_of_each().values()) > 0

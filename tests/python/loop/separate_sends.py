@@ -48,6 +48,22 @@ class SeparateSends(ABC):
         result: list[bytes] = self.loop.run_until_complete(arrived)
         return result
 
+    def during_writes(self, *chunks: bytes) -> list[bytes]:
+        """Return what has arrived each time a write of a callback has returned.
+
+        The callback writes the chunks one by one, and runs several times.
+        """
+        seen: list[bytes] = []
+
+        def write(transport: Any) -> None:
+            for chunk in chunks:
+                transport.write(chunk)
+                seen.extend(self.arrived())
+
+        for _ in range(CALLBACKS):
+            self.in_one_callback(write)
+        return seen
+
     def answer_to(self, send: Callable[[], object]) -> list[bytes]:
         """Return the data that have arrived at the end of data_received, before other code runs.
 

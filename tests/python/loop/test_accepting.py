@@ -6,9 +6,10 @@ import asyncio
 import gc
 import socket
 import weakref
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -102,21 +103,35 @@ def test_a_closed_server_releases_its_factory(
     run(main())
 
 
+class Unanswered(NamedTuple):
+    server: asyncio.Server
+    client: socket.socket
+    tasks: set[asyncio.Task[Any]]
+    """Those of the server's side."""
+
+
+@asynccontextmanager
+async def unanswered_handshake(loop: asyncio.AbstractEventLoop) -> AsyncIterator[Unanswered]:
+    """A TLS handshake of a server, whose client says nothing."""
+    own = asyncio.all_tasks()
+    factory = Factory()
+    server = await loop.create_server(factory, LOCAL, 0, ssl=server_context())
+    with socket.create_connection((LOCAL, port_of(server))) as client:
+        client.setblocking(False)
+        await factory.called.wait()
+        yield Unanswered(server, client, asyncio.all_tasks() - own)
+
+
 def test_cancelling_all_tasks_ends_a_handshake_without_an_answer(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     async def main() -> None:
-        own = asyncio.all_tasks()
-        factory = Factory()
-        server = await loop.create_server(factory, LOCAL, 0, ssl=server_context())
-        with socket.create_connection((LOCAL, port_of(server))) as client:
-            client.setblocking(False)
-            await factory.called.wait()
-            server.close()
-            for task in asyncio.all_tasks() - own:
+        async with unanswered_handshake(loop) as handshake:
+            handshake.server.close()
+            for task in handshake.tasks:
                 task.cancel()
-            await server.wait_closed()
-            assert await loop.sock_recv(client, 10) == b""
+            await handshake.server.wait_closed()
+            assert await loop.sock_recv(handshake.client, 10) == b""
 
     run(main())
 
@@ -125,18 +140,13 @@ def test_a_handshake_may_be_cancelled_by_its_task(
     loop: asyncio.AbstractEventLoop, run: Run
 ) -> None:
     async def main() -> None:
-        own = asyncio.all_tasks()
-        factory = Factory()
-        server = await loop.create_server(factory, LOCAL, 0, ssl=server_context())
-        with socket.create_connection((LOCAL, port_of(server))) as client:
-            client.setblocking(False)
-            await factory.called.wait()
-            (handshake,) = asyncio.all_tasks() - own
-            handshake.cancel()
-            assert await loop.sock_recv(client, 10) == b""
-            assert handshake.done()
-        server.close()
-        await server.wait_closed()
+        async with unanswered_handshake(loop) as handshake:
+            (task,) = handshake.tasks
+            task.cancel()
+            assert await loop.sock_recv(handshake.client, 10) == b""
+            assert task.done()
+        handshake.server.close()
+        await handshake.server.wait_closed()
 
     run(main())
 

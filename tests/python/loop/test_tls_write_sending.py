@@ -99,16 +99,8 @@ def packets(loop: asyncio.AbstractEventLoop) -> Iterator[TlsPackets]:
 
 
 def test_each_write_is_sent_before_it_returns(packets: TlsPackets) -> None:
-    seen: list[bytes] = []
-
-    def write(transport: Any) -> None:
-        for chunk in (b"header", b"body", b"end"):
-            transport.write(chunk)
-            seen.extend(packets.arrived())
-
-    for _ in range(CALLBACKS):
-        packets.in_one_callback(write)
-    assert seen == [b"header", b"body", b"end"] * CALLBACKS
+    chunks = [b"header", b"body", b"end"]
+    assert packets.during_writes(*chunks) == chunks * CALLBACKS
 
 
 def test_each_write_of_data_received_is_sent_before_it_returns(packets: TlsPackets) -> None:

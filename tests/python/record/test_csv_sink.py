@@ -3,9 +3,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from penstock.record import (
     SqliteSink,
 )
 from tests.python.record.batches import MASS_FLOW, flow_batch
+from tests.python.record.child_program import printed_by
 from tests.python.record.plain_rows import plain_csv
 
 pytestmark = pytest.mark.anyio
@@ -157,8 +155,7 @@ async def test_a_full_device_is_one_clear_sentence() -> None:
 
 def test_a_full_disk_keeps_whole_lines(tmp_path: Path) -> None:
     # The limit makes the kernel accept part of a write and refuse the rest, like a full disk.
-    program = textwrap.dedent(
-        """
+    program = """
         import anyio, resource, sys
         from penstock.record import CsvSink, SinkWriteError
         from tests.python.record.batches import flow_batch
@@ -174,18 +171,10 @@ def test_a_full_disk_keeps_whole_lines(tmp_path: Path) -> None:
 
         anyio.run(main)
         """
-    )
     path = tmp_path / "run.csv"
-    ran = subprocess.run(
-        [sys.executable, "-c", program, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "run.csv: File too large" in ran.stdout
-    assert "samples written so far are kept as whole lines" in ran.stdout
+    printed = printed_by(program, str(path))
+    assert "run.csv: File too large" in printed
+    assert "samples written so far are kept as whole lines" in printed
     data = path.read_bytes()
     assert data.endswith(b"\r\n")
     assert 3000 < len(data) <= 4000
@@ -278,8 +267,7 @@ async def test_a_sink_that_is_not_open_says_so(tmp_path: Path) -> None:
 
 
 async def test_csv_needs_no_pyarrow(tmp_path: Path) -> None:
-    program = textwrap.dedent(
-        """
+    program = """
         import sys
         sys.modules["pyarrow"] = None
         import anyio
@@ -296,16 +284,7 @@ async def test_csv_needs_no_pyarrow(tmp_path: Path) -> None:
 
         anyio.run(main)
         """
-    )
     path = tmp_path / "run.csv"
-    ran = subprocess.run(
-        [sys.executable, "-c", program, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "pip install 'penstock[parquet]'" in ran.stdout
+    assert "pip install 'penstock[parquet]'" in printed_by(program, str(path))
     assert len(table(path)) == 1000
     assert not (tmp_path / "run.csv.parquet").exists()

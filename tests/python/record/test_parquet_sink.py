@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -22,6 +19,7 @@ from penstock.record import (
     recover,
 )
 from tests.python.record.batches import MASS_FLOW, flow_batch, typed_batch
+from tests.python.record.child_program import printed_by
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -235,15 +233,7 @@ def run_limited(tmp_path: Path, limit: int, code: str) -> str:
         + textwrap.indent(textwrap.dedent(code), "    ")
         + "\nanyio.run(main)\n"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "run.parquet"), str(limit)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    return printed_by(program, str(tmp_path / "run.parquet"), str(limit))
 
 
 FILL = """

@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import anyio
 import pytest
@@ -215,12 +217,29 @@ RECORDER = textwrap.dedent(
 )
 
 
-def read_until(stream: IO[str], rows: int) -> int:
+@contextmanager
+def recording_into(folder: Path, stderr: int | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A recorder in a process of its own, which is killed at the end of the block."""
+    with subprocess.Popen(
+        [sys.executable, "-c", RECORDER, str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as recorder:
+        try:
+            yield recorder
+        finally:
+            recorder.kill()
+
+
+def read_until(recorder: subprocess.Popen[str], rows: int) -> int:
     """The number of flushed rows once it has reached ``rows``."""
+    assert recorder.stdout is not None
     while True:
-        ready, _, _ = select.select([stream], [], [], 60)
+        ready, _, _ = select.select([recorder.stdout], [], [], 60)
         assert ready, "the recorder went silent"
-        line = stream.readline()
+        line = recorder.stdout.readline()
         assert line, "the recorder ended"
         if int(line) >= rows:
             return int(line)
@@ -228,18 +247,8 @@ def read_until(stream: IO[str], rows: int) -> int:
 
 @pytest.mark.parametrize("rows", [50, 400, 1000])
 def test_kill_9_leaves_everything_readable_up_to_the_last_flush(tmp_path: Path, rows: int) -> None:
-    recorder = subprocess.Popen(
-        [sys.executable, "-c", RECORDER, str(tmp_path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert recorder.stdout is not None
-    with recorder:
-        try:
-            flushed = read_until(recorder.stdout, rows)
-        finally:
-            recorder.kill()
+    with recording_into(tmp_path) as recorder:
+        flushed = read_until(recorder, rows)
     assert recorder.returncode == -9
     recover(tmp_path / "run.parquet")
     recorded = flows(tmp_path / "run.parquet")
@@ -254,21 +263,10 @@ def test_kill_9_leaves_everything_readable_up_to_the_last_flush(tmp_path: Path, 
 
 
 def test_ctrl_c_leaves_complete_files(tmp_path: Path) -> None:
-    recorder = subprocess.Popen(
-        [sys.executable, "-c", RECORDER, str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert recorder.stdout is not None
-    with recorder:
-        try:
-            flushed = read_until(recorder.stdout, 400)
-            recorder.send_signal(2)
-            recorder.wait(60)
-        finally:
-            recorder.kill()
+    with recording_into(tmp_path, stderr=subprocess.DEVNULL) as recorder:
+        flushed = read_until(recorder, 400)
+        recorder.send_signal(2)
+        recorder.wait(60)
     assert recorder.returncode != 0
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "run.csv",

@@ -2,11 +2,7 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import sqlite3
-import subprocess
-import sys
-import textwrap
 import warnings
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +18,7 @@ from penstock.record import (
     SqliteSink,
 )
 from tests.python.record.batches import MASS_FLOW, NOON_NS, flow_batch, typed_batch
+from tests.python.record.child_program import printed_by
 
 pytestmark = pytest.mark.anyio
 
@@ -122,8 +119,7 @@ async def test_the_lock_of_a_killed_recorder_is_free(tmp_path: Path) -> None:
 
 def test_a_failed_disk_is_one_sentence_and_leaves_what_was_committed(tmp_path: Path) -> None:
     # The limit makes the kernel refuse a write; SQLite then ends the transaction.
-    program = textwrap.dedent(
-        """
+    program = """
         import anyio, resource, sys
         from penstock.record import SinkWriteError, SqliteSink
         from tests.python.record.batches import flow_batch
@@ -145,17 +141,8 @@ def test_a_failed_disk_is_one_sentence_and_leaves_what_was_committed(tmp_path: P
 
         anyio.run(main)
         """
-    )
     path = tmp_path / "run.sqlite"
-    ran = subprocess.run(
-        [sys.executable, "-c", program, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert ran.returncode == 0, ran.stderr
-    [sentence] = ran.stdout.splitlines()
+    [sentence] = printed_by(program, str(path)).splitlines()
     assert sentence.endswith("run.sqlite: disk I/O error; check the disk and record elsewhere")
     assert flows(path) == [float(n) for n in range(10)]
     assert rows(path, "SELECT json_extract(facts, '$.rows') FROM penstock_parts") == [(10,)]

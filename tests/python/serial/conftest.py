@@ -1,4 +1,4 @@
-"""Fixtures: a pseudo-terminal, and an emulated driver for features that it lacks."""
+"""Fixtures: pseudo-terminals, and an emulated driver for features that they lack."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.serial.testing import EmulatedDriver
+from penstock.serial.testing import EmulatedDriver, PtyBench
 from tests.python.serial.pty_peer import PtyPeer
 
 
@@ -14,6 +14,13 @@ from tests.python.serial.pty_peer import PtyPeer
 def peer() -> Iterator[PtyPeer]:
     with PtyPeer() as pair:
         yield pair
+
+
+@pytest.fixture
+def bench() -> Iterator[PtyBench]:
+    """Two ttys connected by a cable."""
+    with PtyBench() as wired:
+        yield wired
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import termios
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -27,12 +26,6 @@ from tests.python.serial.pty_peer import until
 from tests.python.serial.test_mock_ports import receive_exactly
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def bench() -> Iterator[PtyBench]:
-    with PtyBench() as wired:
-        yield wired
 
 
 async def test_bytes_cross_the_cable_both_ways(bench: PtyBench) -> None:

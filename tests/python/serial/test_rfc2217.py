@@ -8,7 +8,6 @@ import os
 import socket
 import termios
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -39,12 +38,6 @@ from tests.python.serial.rfc2217_serving import EVERY_BYTE, serve_and_close, ser
 from tests.python.serial.test_mock_ports import receive_exactly
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def bench() -> Iterator[PtyBench]:
-    with PtyBench() as wired:
-        yield wired
 
 
 async def test_every_byte_value_passes_both_ways(bench: PtyBench) -> None:

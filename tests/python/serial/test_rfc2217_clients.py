@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterator
 
 import anyio
 import anyio.to_thread
@@ -27,12 +26,6 @@ from tests.python.serial.rfc2217_serving import serve_and_close, served
 from tests.python.serial.test_mock_ports import receive_exactly
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def bench() -> Iterator[PtyBench]:
-    with PtyBench() as wired:
-        yield wired
 
 
 async def test_bytes_received_between_two_clients_are_discarded() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -224,12 +223,6 @@ async def test_abandoned_connection_is_closed(peer: PtyPeer) -> None:
 async def test_absent_port_raises_at_once() -> None:
     with pytest.raises(SerialException, match="/dev/ttyUSB97"):
         await open_serial_connection(url="/dev/ttyUSB97")
-
-
-@pytest.fixture
-def bench() -> Iterator[PtyBench]:
-    with PtyBench() as wired:
-        yield wired
 
 
 async def test_streams_work_over_two_ports(bench: PtyBench) -> None:
