@@ -44,6 +44,9 @@ bool begin_stream(HttpConnectionObject* connection, http2::Stream* stream) {
     if (!scope) {
         return PyErr_Occurred() == nullptr;
     }
+    if (connection->ending) {
+        return true; // the program's code that was shown the scope has ended it, or lost it
+    }
     if (is_full(server)) {
         report(server, "warning", "Exceeded concurrency limit.");
         note_refusal(connection, scope.get(), 503);
@@ -251,13 +254,20 @@ bool feed_http2(HttpConnectionObject* connection, std::string_view data, Feeding
     connection->feeding = true;
     bool well = true;
     codec::ByteBuffer kept;
+    const auto take_pending = [&] {
+        kept = std::exchange(pending, {});
+        data = {reinterpret_cast<const char*>(kept.bytes().data()), kept.size()};
+    };
+    if (!pending.empty()) { // it has come while `pump_http2` wrote
+        pending.append(std::as_bytes(std::span(data)));
+        take_pending();
+    }
     while (well && connection->http2 != nullptr && !data.empty()) {
         const bool valid = connection->http2->session.receive(data, now());
         well = handle_changes(connection, feeding);
         data = {};
         if (valid && connection->bytes != nullptr && !pending.empty()) {
-            kept = std::exchange(pending, {});
-            data = {reinterpret_cast<const char*>(kept.bytes().data()), kept.size()};
+            take_pending();
         }
     }
     connection->feeding = false;
@@ -281,8 +291,14 @@ bool pump_http2(HttpConnectionObject* connection) noexcept {
     } catch (const std::bad_alloc&) {
         PyErr_NoMemory();
     }
-    if (connection->http2 != nullptr) {
-        connection->http2->pumping = false;
+    if (connection->http2 == nullptr) {
+        return pumped;
+    }
+    connection->http2->pumping = false;
+    // A transport of the program's may deliver inside a call of it: nobody else takes that up.
+    if (pumped && !connection->bytes->pending.empty() && !connection->ending &&
+        !std::exchange(connection->continuing, true)) {
+        return call_soon(connection, as_object(connection), "_continue");
     }
     return pumped;
 }

@@ -31,8 +31,15 @@ constexpr std::size_t maximum_dropped = std::size_t{1} << 20;
 /// Bytes of a body that wait for the application, at which reading pauses.
 constexpr std::size_t maximum_waiting = 65536;
 
-/// Makes the request of this scope the connection's. False with an exception set.
+/// Makes the request of this scope the connection's, unless the connection has ended while the
+/// scope was made. False with an exception set; that is so for a scope that is null.
 bool begin_request(HttpConnectionObject* connection, Ref scope) noexcept {
+    if (!scope) {
+        return false;
+    }
+    if (connection->ending) {
+        return true; // the program's code that was shown the scope has ended it, or lost it
+    }
     HttpServerObject* server = connection->server;
     connection->served = true;
     ++server->total_requests;
@@ -41,7 +48,7 @@ bool begin_request(HttpConnectionObject* connection, Ref scope) noexcept {
         note_refusal(connection, scope.get(), 503);
         return refuse(connection, 503, "Service Unavailable");
     }
-    HttpRequestObject* request = scope ? make_request(connection, std::move(scope)) : nullptr;
+    HttpRequestObject* request = make_request(connection, std::move(scope));
     if (request == nullptr) {
         return false;
     }
@@ -87,15 +94,17 @@ bool handle_head(HttpConnectionObject* connection, std::string_view& input) {
         note_refusal(connection, nullptr, 501);
         return refuse(connection, 501, unknown_method);
     }
+    // All connections of the server share the list of fields: the code that is shown the scope may
+    // have another head parsed into it.
+    const bool asks_websocket = head.upgrade && head.fields.has_token("upgrade", "websocket");
     Ref scope = make_scope(connection, head, text);
     if (!scope) {
         return false;
     }
     input.remove_prefix(head.size);
-    if (head.upgrade) {
+    if (head.upgrade && !connection->ending) {
         bool taken = false;
-        if (head.fields.has_token("upgrade", "websocket") &&
-            !offer_upgrade(connection, scope.get(), text, input, taken)) {
+        if (asks_websocket && !offer_upgrade(connection, scope.get(), text, input, taken)) {
             return false;
         }
         if (taken) {
@@ -319,10 +328,16 @@ bool feed(HttpConnectionObject* connection, std::string_view data, Feeding feedi
     if (!parsed || connection->bytes == nullptr) {
         return parsed;
     }
+    // A transport of the program's may deliver inside a call of it: nobody else takes that up.
+    const bool fed_meanwhile = !pending.empty();
     if (!input.empty() && !connection->ending) {
         codec::ByteBuffer later = std::exchange(pending, {});
         pending.append(std::as_bytes(std::span(input)));
         pending.append(later.bytes());
+    }
+    if (fed_meanwhile && !connection->ending && !std::exchange(connection->continuing, true) &&
+        !call_soon(connection, as_object(connection), "_continue")) {
+        return false;
     }
     return limit_input(connection);
 }
@@ -514,6 +529,11 @@ int connection_clear(PyObject* self) {
     HttpConnectionObject* connection = http_of(self);
     connection->ending = true;
     connection->lost = true;
+    // What is dropped here may run code that sends: it finds no client.
+    const Ref request(as_object(std::exchange(connection->request, nullptr)));
+    if (request) {
+        request_of(request.get())->gone = true;
+    }
     unlist(connection);
     clear_streams(connection);
     if (HttpBytes* bytes = std::exchange(connection->bytes, nullptr)) {
@@ -523,7 +543,6 @@ int connection_clear(PyObject* self) {
     Py_CLEAR(connection->transport);
     Py_CLEAR(connection->context);
     Py_CLEAR(connection->prototype);
-    Py_CLEAR(connection->request);
     Py_CLEAR(connection->server);
     return 0;
 }

@@ -57,6 +57,9 @@ PyObject* send_early_hint(HttpRequestObject* request, PyObject* message) {
         }
     }
     head += "\r\n";
+    if (!check_open(request)) {
+        return nullptr;
+    }
     // Behind the head it would be a part of the body, and a client of HTTP/1.0 knows none.
     const bool sent =
         head_is_here(request) && !request->http_1_0 && PySequence_Fast_GET_SIZE(list.get()) > 0;

@@ -109,6 +109,9 @@ bool end_connection(HttpConnectionObject* connection, Ending how) noexcept {
 }
 
 bool refuse(HttpConnectionObject* connection, int status, std::string_view text) noexcept {
+    if (connection->lingering) {
+        return true; // ended by the program's code that was told of it: its side is shut down
+    }
     std::array<char, 1024> buffer;
     http::HeadWriter head(buffer);
     head.status(status)

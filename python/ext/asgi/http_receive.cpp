@@ -30,6 +30,11 @@ bool may_send(const HttpRequestObject* request) noexcept {
     return has_room(request) || request->gone;
 }
 
+bool may_receive(const HttpRequestObject* request) noexcept {
+    return has_part(request) || request->disconnected || request->response_complete ||
+           request->gone;
+}
+
 /// All of the body that has arrived. Null with an exception set.
 Ref take_part(RequestBody& body) noexcept {
     if (body.rest.empty()) {
@@ -153,6 +158,10 @@ PySendResult HttpWaitObject::advance(bool /*first*/, PyObject* /*value*/,
             return PYGEN_RETURN;
         }
     } else {
+        // First: a transport of the program's may deliver the answer before it returns.
+        if (!may_receive(request) && !send_continue(request)) {
+            return PYGEN_ERROR;
+        }
         if (has_part(request) && !request->response_complete && !request->gone) {
             *result = next_part(request);
             return *result != nullptr ? PYGEN_RETURN : PYGEN_ERROR;
@@ -162,9 +171,6 @@ PySendResult HttpWaitObject::advance(bool /*first*/, PyObject* /*value*/,
             request->gone |= request->connection->eof && !request->response_complete;
             *result = PyDict_Copy(state()->http_disconnect);
             return *result != nullptr ? PYGEN_RETURN : PYGEN_ERROR;
-        }
-        if (!send_continue(request)) {
-            return PYGEN_ERROR;
         }
     }
     if (!listed) {
@@ -217,12 +223,7 @@ bool append_to_body(HttpRequestObject* request, std::string_view part) noexcept 
 
 bool wake(HttpRequestObject* request, Feeding feeding) noexcept {
     const Ref alive = Ref::borrow(as_object(request));
-    return wake_list(
-               request, request->receiving,
-               [](const HttpRequestObject* of) {
-                   return has_part(of) || of->disconnected || of->response_complete || of->gone;
-               },
-               feeding) &&
+    return wake_list(request, request->receiving, &may_receive, feeding) &&
            wake_list(request, request->sending, &may_send, feeding);
 }
 

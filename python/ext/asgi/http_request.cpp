@@ -259,17 +259,23 @@ bool cut_off(HttpRequestObject* request) noexcept {
 bool start_task(HttpRequestObject* request, Feeding feeding) noexcept {
     const Ref alive = Ref::borrow(as_object(request));
     request->started = true;
-    Ref task = make_task(request, feeding);
+    const Ref task = make_task(request, feeding);
     if (!task) {
         return false;
     }
-    if (request->stage != AwaitStage::finished) {
-        // The loop has only a weak reference.
-        request->own_task = task.release();
-        return request->connection->server == nullptr ||
-               PySet_Add(request->connection->server->tasks, request->own_task) == 0;
+    if (request->stage == AwaitStage::finished) {
+        return true;
     }
-    return true;
+    // The loop has only a weak reference.
+    request->own_task = Py_NewRef(task.get());
+    const HttpServerObject* server = request->connection->server;
+    PyObject* tasks = server != nullptr ? server->tasks : nullptr;
+    if (tasks == nullptr) {
+        return true;
+    }
+    // A task of a factory's own class may have a hash of its own, in which the request ends.
+    return PySet_Add(tasks, task.get()) == 0 &&
+           (request->own_task != nullptr || PySet_Discard(tasks, task.get()) >= 0);
 }
 
 PySendResult HttpRequestObject::advance(bool first, PyObject* value, PyObject** result) noexcept {

@@ -174,6 +174,11 @@ bool start_task(HttpRequestObject* request, Feeding feeding) noexcept;
                                 : request->connection->request == request;
 }
 
+/// Whether messages of its response may still follow.
+[[nodiscard]] inline bool is_open(const HttpRequestObject* request) noexcept {
+    return !request->gone && !request->response_complete && is_current(request);
+}
+
 /// Whether what waits to be sent lets `send` return.
 [[nodiscard]] inline bool has_room(const HttpRequestObject* request) noexcept {
     constexpr std::size_t most_waiting = 65536;

@@ -32,6 +32,8 @@ codec::ByteBuffer& output_of(HttpRequestObject* request) noexcept {
     return request->multiplexed ? request->stream->text : request->connection->bytes->output;
 }
 
+/// Begins the head. `headers` is what `plain_fields` has returned. The code of the access log runs
+/// in here. False with an exception set. Throws std::bad_alloc.
 bool start_response(HttpRequestObject* request, int status, PyObject* headers) {
     HttpConnectionObject* connection = request->connection;
     HttpServerObject* server = connection->server;
@@ -44,7 +46,9 @@ bool start_response(HttpRequestObject* request, int status, PyObject* headers) {
     }
     ResponseFacts facts;
     if (!add_fields(server, output, status, headers, facts)) {
-        output.clear();
+        if (is_current(request)) { // the text of an error may be made by the program's code
+            output_of(request).clear();
+        }
         return false;
     }
     if (server->sends_date && !facts.has_server && !facts.has_date) {
@@ -100,8 +104,8 @@ bool send_part(HttpRequestObject* request, PyObject* object, std::string_view da
     if (sent.size() > copied_body) {
         const bool written = write_both(request->connection, text_in(output), object);
         output.clear(copied_body + 1024);
-        if (!written) {
-            return false;
+        if (!written || !is_open(request)) { // a transport of the program's may have lost it
+            return written;
         }
     } else {
         append(output, sent);
@@ -115,7 +119,7 @@ bool send_part(HttpRequestObject* request, PyObject* object, std::string_view da
     if (!write_output(request)) {
         return false;
     }
-    if (more) {
+    if (more || !is_open(request)) {
         return true;
     }
     if (counted && request->length > 0) {
@@ -132,11 +136,18 @@ PyObject* sent(HttpRequestObject* request) noexcept {
                : Py_NewRef(request->state()->completed);
 }
 
-PyObject* send_start(HttpRequestObject* request, PyObject* message) {
-    const ModuleState* state = request->state();
+/// Whether the response has not begun. False with an exception set.
+bool check_not_started(const HttpRequestObject* request) noexcept {
     if (request->response_started) {
         PyErr_SetString(PyExc_RuntimeError, "Expected ASGI message 'http.response.body', but got "
                                             "'http.response.start'.");
+    }
+    return !request->response_started;
+}
+
+PyObject* send_start(HttpRequestObject* request, PyObject* message) {
+    const ModuleState* state = request->state();
+    if (!check_not_started(request)) {
         return nullptr;
     }
     const Ref status = Ref::borrow(PyDict_GetItemWithError(message, state->name_status));
@@ -157,7 +168,9 @@ PyObject* send_start(HttpRequestObject* request, PyObject* message) {
                      status.get());
         return nullptr;
     }
-    if (!start_response(request, static_cast<int>(code), headers.get())) {
+    const Ref fields = headers ? plain_fields(headers.get()) : Ref();
+    if ((headers && !fields) || !check_open(request) || !check_not_started(request) ||
+        !start_response(request, static_cast<int>(code), fields.get())) {
         return nullptr;
     }
     if (request->stage != AwaitStage::running) {
@@ -186,28 +199,20 @@ PyObject* send_body(HttpRequestObject* request, PyObject* message) {
     if (more < 0) {
         return nullptr;
     }
-    PyObject* object = body ? body.get() : state->empty_bytes;
-    if (PyBytes_CheckExact(object)) {
-        return send_part(
-                   request, object,
-                   {PyBytes_AS_STRING(object), static_cast<std::size_t>(PyBytes_GET_SIZE(object))},
-                   more != 0)
-                   ? sent(request)
-                   : nullptr;
+    Ref bytes = body ? Ref::borrow(body.get()) : Ref::borrow(state->empty_bytes);
+    if (!PyBytes_CheckExact(bytes.get())) {
+        BufferView view;
+        if (!view.acquire(bytes.get(), PyBUF_SIMPLE)) {
+            return nullptr;
+        }
+        bytes = Ref(PyBytes_FromStringAndSize(view.data(), view.size()));
     }
-    BufferView view;
-    if (!view.acquire(object, PyBUF_SIMPLE)) {
+    if (!bytes || !check_open(request)) {
         return nullptr;
     }
-    const Ref copy(PyBytes_FromStringAndSize(view.data(), view.size()));
-    view.release();
-    // The exporter's code may have changed anything.
-    if (!copy || request->gone || request->response_complete) {
-        return copy ? Py_NewRef(state->completed) : nullptr;
-    }
-    return send_part(request, copy.get(),
-                     {PyBytes_AS_STRING(copy.get()),
-                      static_cast<std::size_t>(PyBytes_GET_SIZE(copy.get()))},
+    return send_part(request, bytes.get(),
+                     {PyBytes_AS_STRING(bytes.get()),
+                      static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.get()))},
                      more != 0)
                ? sent(request)
                : nullptr;
@@ -226,6 +231,19 @@ PyObject* refuse_message(HttpRequestObject* request, PyObject* type) noexcept {
 }
 
 } // namespace
+
+bool check_open(HttpRequestObject* request) noexcept {
+    if (is_open(request)) {
+        return true;
+    }
+    if (request->gone) {
+        send_to_gone_client(request);
+    } else {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "the response was completed while a message for it was read");
+    }
+    return false;
+}
 
 void end_head(HttpRequestObject* request) {
     codec::ByteBuffer& output = output_of(request);
@@ -380,7 +398,7 @@ bool send_text(HttpRequestObject* request, int status, std::string_view text) no
     const Ref body(PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
     try {
         return headers && body && start_response(request, status, headers.get()) &&
-               send_part(request, body.get(), text, false);
+               (!is_open(request) || send_part(request, body.get(), text, false));
     } catch (const std::bad_alloc&) {
         PyErr_NoMemory();
         return false;

@@ -8,6 +8,11 @@ namespace penstock::python {
 
 // Steps of a response, which http_send.cpp and http_extensions.cpp share.
 
+/// For a message that is about to change the response, after all of it was read: a flag, a number,
+/// a buffer or an iterable in it may be of the program's own class, whose code may have lost the
+/// connection or completed the response. False with an exception set if that is so.
+bool check_open(HttpRequestObject* request) noexcept;
+
 /// Decides how the end of the body is marked, before the head is sent: `size` is that of the part
 /// that is sent first, and `more` whether others follow. Throws std::bad_alloc.
 void decide_framing(HttpRequestObject* request, std::size_t size, bool more);

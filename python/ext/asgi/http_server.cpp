@@ -213,6 +213,9 @@ PyObject* server_sweep(PyObject* self, PyObject* /*unused*/) {
     try {
         for (HttpConnectionObject* connection = server->connections.front(); connection != nullptr;
              connection = OpenConnections::after(*connection)) {
+            if (connection->feeding) {
+                continue; // it is in the middle of what has arrived, below this call
+            }
             if (connection->http2 != nullptr) {
                 multiplexed.push_back(Ref::borrow(as_object(connection)));
             }
@@ -232,6 +235,10 @@ PyObject* server_sweep(PyObject* self, PyObject* /*unused*/) {
     }
     for (const Ref& object : overdue) {
         HttpConnectionObject* connection = http_of(object.get());
+        // Code of the program, as of its log, may have run at the end of those before.
+        if (!is_overdue(server, connection, now)) {
+            continue;
+        }
         if (connection->http2 != nullptr && !connection->ending && !drain_http2(connection)) {
             return nullptr;
         }
@@ -273,8 +280,11 @@ PyObject* server_drain(PyObject* self, PyObject* /*unused*/) {
             return nullptr;
         }
     }
-    for (const Ref& connection : idle) {
-        if (!end_connection(http_of(connection.get()))) {
+    for (const Ref& object : idle) {
+        HttpConnectionObject* connection = http_of(object.get());
+        if (connection->request != nullptr) { // begun by what the end of another one has run
+            connection->request->keep_alive = false;
+        } else if (!end_connection(connection)) {
             return nullptr;
         }
     }

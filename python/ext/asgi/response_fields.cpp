@@ -94,29 +94,32 @@ private:
     bool forbids_length_;
 };
 
-/// All pairs of an iterable. `plain` is whether none of them has run code of the program. False
-/// with an exception set. Throws `std::bad_alloc`.
-bool add_all(FieldsWriter& fields, PyObject* headers, bool& plain) {
-    const Ref pairs(PySequence_Fast(headers, "the headers of a response must be iterable"));
-    if (!pairs) {
+/// Whether reading an object as a sequence runs no code of the program.
+bool is_list_or_tuple(PyObject* object) noexcept {
+    return PyList_CheckExact(object) || PyTuple_CheckExact(object);
+}
+
+/// The same for all pairs in it.
+bool is_plain(PyObject* headers) noexcept {
+    if (!is_list_or_tuple(headers)) {
         return false;
     }
-    plain = true;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(pairs.get()); ++i) {
-        const Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(pairs.get(), i));
-        const Ref pair(PySequence_Fast(item.get(), "a response header must be a pair of bytes"));
-        if (!pair) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(headers); ++i) {
+        PyObject* pair = PySequence_Fast_GET_ITEM(headers, i);
+        if (!is_list_or_tuple(pair) || PySequence_Fast_GET_SIZE(pair) != 2) {
             return false;
         }
-        plain &= pair.get() == item.get();
-        if (PySequence_Fast_GET_SIZE(pair.get()) != 2) {
-            PyErr_Format(PyExc_ValueError, "a response header is a pair of bytes, not %R",
-                         item.get());
-            return false;
-        }
+    }
+    return true;
+}
+
+/// All of plain fields. False with an exception set. Throws `std::bad_alloc`.
+bool add_all(FieldsWriter& fields, PyObject* headers) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(headers); ++i) {
+        PyObject* pair = PySequence_Fast_GET_ITEM(headers, i);
         // An error that tells them may change a list.
-        const Ref name = Ref::borrow(PySequence_Fast_GET_ITEM(pair.get(), 0));
-        const Ref value = Ref::borrow(PySequence_Fast_GET_ITEM(pair.get(), 1));
+        const Ref name = Ref::borrow(PySequence_Fast_GET_ITEM(pair, 0));
+        const Ref value = Ref::borrow(PySequence_Fast_GET_ITEM(pair, 1));
         if (!fields.add(name.get(), value.get())) {
             return false;
         }
@@ -125,6 +128,33 @@ bool add_all(FieldsWriter& fields, PyObject* headers, bool& plain) {
 }
 
 } // namespace
+
+Ref plain_fields(PyObject* headers) noexcept {
+    if (is_plain(headers)) {
+        return Ref::borrow(headers);
+    }
+    const Ref items(PySequence_Fast(headers, "the headers of a response must be iterable"));
+    Ref pairs(items ? PyList_New(0) : nullptr);
+    // The code behind a pair may change a list of them.
+    for (Py_ssize_t i = 0; pairs && i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+        const Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(items.get(), i));
+        const Ref pair(PySequence_Fast(item.get(), "a response header must be a pair of bytes"));
+        // A list may be changed by the code behind the next pairs.
+        const Ref kept(pair ? PySequence_Tuple(pair.get()) : nullptr);
+        if (!kept) {
+            return Ref();
+        }
+        if (PyTuple_GET_SIZE(kept.get()) != 2) {
+            PyErr_Format(PyExc_ValueError, "a response header is a pair of bytes, not %R",
+                         item.get());
+            return Ref();
+        }
+        if (PyList_Append(pairs.get(), kept.get()) != 0) {
+            return Ref();
+        }
+    }
+    return pairs;
+}
 
 bool add_fields(HttpServerObject* server, codec::ByteBuffer& head, int status, PyObject* headers,
                 ResponseFacts& facts) {
@@ -140,11 +170,10 @@ bool add_fields(HttpServerObject* server, codec::ByteBuffer& head, int status, P
     }
     const std::size_t begin = head.size();
     FieldsWriter fields(head, status, facts);
-    bool plain = false;
-    if (!add_all(fields, headers, plain)) {
+    if (!add_all(fields, headers)) {
         return false;
     }
-    if (has_usual_text && plain) {
+    if (has_usual_text) {
         known.keep(headers, text_in(head).substr(begin), facts);
     }
     return true;

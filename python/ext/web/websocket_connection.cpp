@@ -468,11 +468,7 @@ int connection_traverse(PyObject* self, visitproc visit, void* arg) {
 
 int connection_clear(PyObject* self) {
     WebSocketConnectionObject* connection = websocket_of(self);
-    Py_CLEAR(connection->loop);
-    Py_CLEAR(connection->transport);
-    Py_CLEAR(connection->waiting);
-    Py_CLEAR(connection->receiver);
-    Py_CLEAR(connection->receiver_context);
+    // First: what is dropped behind it may run code that sends.
     connection->may_send = false;
     if (WebSocketCodec* codec = std::exchange(connection->codec, nullptr)) {
         for (PyObject* message : codec->messages) {
@@ -480,6 +476,11 @@ int connection_clear(PyObject* self) {
         }
         delete codec;
     }
+    Py_CLEAR(connection->loop);
+    Py_CLEAR(connection->transport);
+    Py_CLEAR(connection->waiting);
+    Py_CLEAR(connection->receiver);
+    Py_CLEAR(connection->receiver_context);
     return 0;
 }
 

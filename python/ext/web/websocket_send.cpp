@@ -60,33 +60,36 @@ std::span<const std::byte> as_bytes(std::string_view text) noexcept {
     return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-PyObject* not_started() noexcept {
-    PyErr_SetString(PyExc_RuntimeError, "the connection is not open");
-    return nullptr;
-}
+/// A message's bytes. Reading them may run code of the program, which exports a buffer.
+struct Payload {
+    BufferView view;
+    std::string_view bytes;
+
+    /// False with an exception set.
+    bool read(PyObject* message) noexcept {
+        if (!PyUnicode_Check(message)) {
+            if (!view.acquire(message, PyBUF_SIMPLE)) {
+                return false;
+            }
+            bytes = view.bytes();
+            return true;
+        }
+        Py_ssize_t size = 0;
+        const char* text = PyUnicode_AsUTF8AndSize(message, &size);
+        bytes = {text != nullptr ? text : "", static_cast<std::size_t>(size)};
+        return text != nullptr;
+    }
+};
 
 /// False with an exception set.
-bool send_message(WebSocketConnectionObject* connection, PyObject* message, Opcode opcode,
+bool send_payload(WebSocketConnectionObject* connection, const Payload& payload, Opcode opcode,
                   bool final) noexcept {
+    if (connection->codec == nullptr) {
+        PyErr_SetString(PyExc_RuntimeError, "the connection is not open");
+        return false;
+    }
     try {
-        if (PyUnicode_Check(message)) {
-            if (connection->codec == nullptr) {
-                return not_started() != nullptr;
-            }
-            Py_ssize_t size = 0;
-            const char* text = PyUnicode_AsUTF8AndSize(message, &size);
-            return text != nullptr &&
-                   send_data(connection, opcode, as_bytes({text, static_cast<std::size_t>(size)}),
-                             final);
-        }
-        BufferView view;
-        if (!view.acquire(message, PyBUF_SIMPLE)) {
-            return false;
-        }
-        if (connection->codec == nullptr) { // the exporter's code has ended it
-            return not_started() != nullptr;
-        }
-        return send_data(connection, opcode, as_bytes(view.bytes()), final);
+        return send_data(connection, opcode, as_bytes(payload.bytes), final);
     } catch (const std::bad_alloc&) {
         PyErr_NoMemory();
     } catch (const std::system_error& error) {
@@ -94,6 +97,13 @@ bool send_message(WebSocketConnectionObject* connection, PyObject* message, Opco
     }
     return false;
 }
+
+/// What has become of a message. `failed` is with an exception set.
+enum class Outcome : unsigned char {
+    sent,
+    failed,
+    left, ///< to the Python half
+};
 
 /// Whether a message is sent without the Python half.
 bool is_sent_now(const WebSocketConnectionObject* connection, PyObject* message) noexcept {
@@ -136,11 +146,20 @@ struct Sending {
         return message != nullptr;
     }
 
-    /// False with an exception set.
-    bool send(WebSocketConnectionObject* connection) const noexcept {
+    [[nodiscard]] Outcome send(WebSocketConnectionObject* connection) const noexcept {
+        if (!is_sent_now(connection, message)) {
+            return Outcome::left;
+        }
+        Payload payload;
         const int is_text = text == nullptr ? PyUnicode_Check(message) : PyObject_IsTrue(text);
-        return is_text >= 0 && send_message(connection, message,
-                                            is_text != 0 ? Opcode::text : Opcode::binary, true);
+        if (is_text < 0 || !payload.read(message)) {
+            return Outcome::failed;
+        }
+        if (!connection->may_send) { // code behind the arguments has closed it: no frame follows
+            return Outcome::left;
+        }
+        const Opcode opcode = is_text != 0 ? Opcode::text : Opcode::binary;
+        return send_payload(connection, payload, opcode, true) ? Outcome::sent : Outcome::failed;
     }
 };
 
@@ -189,12 +208,14 @@ PyObject* websocket_send(PyObject* self, PyObject* const* arguments, Py_ssize_t 
     if (!sending.read("send", arguments, count, names)) {
         return nullptr;
     }
-    if (!is_sent_now(connection, sending.message)) {
+    switch (sending.send(connection)) {
+    case Outcome::failed:
+        return nullptr;
+    case Outcome::left:
         return PyObject_CallMethod(self, "_send_otherwise", "OO", sending.message,
                                    sending.text != nullptr ? sending.text : Py_None);
-    }
-    if (!sending.send(connection)) {
-        return nullptr;
+    case Outcome::sent:
+        break;
     }
     return connection->writing_paused ? PyObject_CallMethod(self, "_drain", nullptr)
                                       : Py_NewRef(state_of(Py_TYPE(self))->completed);
@@ -207,10 +228,11 @@ PyObject* websocket_write(PyObject* self, PyObject* const* arguments, Py_ssize_t
     if (!sending.read("write", arguments, count, names)) {
         return nullptr;
     }
-    if (!is_sent_now(connection, sending.message)) {
+    const Outcome outcome = sending.send(connection);
+    if (outcome == Outcome::left) {
         return PyObject_CallMethod(self, "_refuse_write", "O", sending.message);
     }
-    return sending.send(connection) ? Py_NewRef(Py_None) : nullptr;
+    return outcome == Outcome::sent ? Py_NewRef(Py_None) : nullptr;
 }
 
 PyObject* websocket_send_frame(PyObject* self, PyObject* arguments) {
@@ -221,12 +243,12 @@ PyObject* websocket_send_frame(PyObject* self, PyObject* arguments) {
     if (PyArg_ParseTuple(arguments, "iOp", &opcode, &payload, &final) == 0) {
         return nullptr;
     }
-    if (connection->codec == nullptr) {
-        return not_started();
+    Payload data;
+    if (!data.read(payload) ||
+        !send_payload(connection, data, static_cast<Opcode>(opcode), final != 0)) {
+        return nullptr;
     }
-    return send_message(connection, payload, static_cast<Opcode>(opcode), final != 0)
-               ? Py_NewRef(Py_None)
-               : nullptr;
+    Py_RETURN_NONE;
 }
 
 } // namespace penstock::python

@@ -359,12 +359,16 @@ class Connection(_core.WebSocketConnection):
         kind = str if isinstance(part, str) else bytes
         if before not in (None, kind):
             raise TypeError("the parts of a message are all str, or all bytes-like")
+        # Exporting it may run code that closes the connection, so it comes before the check.
+        held: DataLike = part
+        if not isinstance(part, str) and type(part) is not bytes:
+            held = memoryview(part)
         await self._check_open()
         if before is not None:
             opcode = Opcode.CONT
         else:
             opcode = Opcode.TEXT if (kind is str if text is None else text) else Opcode.BINARY
-        self._send_frame(opcode, part, False)
+        self._send_frame(opcode, held, False)
         return kind
 
     async def _drain(self) -> None:

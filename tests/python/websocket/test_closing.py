@@ -6,6 +6,7 @@ import array
 import asyncio
 import base64
 import hashlib
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -481,5 +482,55 @@ def test_payload_of_a_ping_is_limited(run: Callable[..., Any]) -> None:
                     await connection.pong(payload)  # type: ignore[arg-type]
             with pytest.raises(ValueError, match="close code 1005"):
                 await connection.close(1005)
+
+    run(main())
+
+
+class Closing:
+    """A flag, or a buffer, whose code closes the connection that it is sent on."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._closing: Any = None
+        self.written = 0
+
+    def _close(self) -> None:
+        if self._closing is None:
+            self._closing = self._connection.close()
+            self._closing.send(None)  # up to its wait for the peer
+            self.written = self._connection._written
+
+    def __bool__(self) -> bool:
+        self._close()
+        return False
+
+    def __buffer__(self, flags: int) -> memoryview:
+        self._close()
+        return memoryview(b"late")
+
+
+SENDING: dict[str, Callable[[Any, Any], Any]] = {
+    "send, flag": lambda connection, closing: connection.send(b"late", text=closing),
+    "write, flag": lambda connection, closing: connection.write(b"late", text=closing),
+    "send, buffer": lambda connection, closing: connection.send(closing),
+    "write, buffer": lambda connection, closing: connection.write(closing),
+    "send, fragment": lambda connection, closing: connection.send([b"first", closing]),
+}
+
+
+@pytest.mark.parametrize("how", SENDING)
+def test_nothing_is_sent_behind_a_close_frame(run: Callable[..., Any], how: str) -> None:
+    """The code of an argument may have sent it."""
+    if "flag" not in how and sys.version_info < (3, 12):
+        pytest.skip("__buffer__ of Python classes came with CPython 3.12")
+
+    async def main() -> None:
+        async with websocket.serve(hold, "127.0.0.1", 0) as served:
+            connection = await websocket.connect(address(served))
+            closing = Closing(connection)
+            with pytest.raises(websocket.ConnectionClosed):
+                await SENDING[how](connection, closing)
+            assert connection._written == closing.written > 0
+            await connection.wait_closed()
 
     run(main())
