@@ -2,6 +2,7 @@
 
 #include "tls/tls_transport.hpp"
 
+#include "asgi/http_connection.hpp"
 #include "streams/asyncio_stream_feed.hpp"
 
 #include <new>
@@ -58,9 +59,28 @@ Outcome decrypt(TlsSession& session, char* to, std::size_t size, std::size_t& co
     return Outcome::done;
 }
 
+/// Passes requests to the connection of an ASGI server, which runs the application: at once where
+/// no task runs, as on a socket without TLS. False with an exception set.
+bool pass_to_http(TlsTransportObject* tls, const char* data, std::size_t size) noexcept {
+    const Ref protocol = Ref::borrow(tls->protocol);
+    const Ref raw = Ref::borrow(as_object(tls->raw)); // the owner of its steps
+    if (!tls->dispatching || !raw || !transport_of(raw.get())->direct_steps.allowed()) {
+        return feed_http(http_of(protocol.get()), data, size, Feeding::anywhere);
+    }
+    tls->dispatching = false; // the application may have this called again
+    const bool fed = transport_of(raw.get())->direct_steps.timed(
+        [&] { return feed_http(http_of(protocol.get()), data, size, Feeding::from_dispatcher); });
+    tls->dispatching = true;
+    return fed;
+}
+
 /// Passes `data[:size]`, a bytes object without other references, to the protocol. False with an
 /// exception set.
 bool pass_to_protocol(TlsTransportObject* tls, PyObject* data, std::size_t size) noexcept {
+    if (PyObject_TypeCheck(tls->protocol, tls->loop->state->http_connection_type) != 0) {
+        const Ref owner(data);
+        return pass_to_http(tls, PyBytes_AS_STRING(data), size);
+    }
     if (tls->asyncio_reader != nullptr) {
         const Ref owner(data);
         return feed_asyncio_reader(tls->loop->state, tls->asyncio_reader, PyBytes_AS_STRING(data),
@@ -212,6 +232,7 @@ void receive_records(PyObject* self, const char* data, std::size_t size) {
     if (tls->loop == nullptr) {
         return;
     }
+    tls->dispatching = true;
     try {
         tls->session->feed(data, size);
         switch (tls->state) {
@@ -233,6 +254,7 @@ void receive_records(PyObject* self, const char* data, std::size_t size) {
         PyErr_NoMemory();
         fail_with_raised(tls, "Fatal error on SSL protocol");
     }
+    tls->dispatching = false;
 }
 
 // A buffer of a BufferedProtocol may be much smaller than what has arrived. asyncio fills it once

@@ -59,6 +59,7 @@ struct TlsTransportObject {
     bool eof_received;    ///< TCP's end, not TLS's
     bool reading_goes_on; ///< in the next iteration: the protocol has had its time in this one
     bool buffered_protocol;
+    bool dispatching; ///< in a call of the dispatcher, where no task runs
 };
 
 /// The callbacks of a TlsTransportObject, for its socket transport.
