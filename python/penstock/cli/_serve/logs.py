@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import http
 import importlib
 import json
@@ -15,7 +16,6 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
@@ -151,6 +151,16 @@ _NEWLINE = ord("\n")
 _END_SECONDS = 5.0
 _STATUS_COLOURS = {1: 97, 2: 32, 3: 33, 4: 31, 5: 91}
 _PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
+_LONGEST_KEPT = 256
+"""Characters of a target whose text is kept for the next line with it."""
+
+_Line = tuple[Any, str, str, bytes, str, int]
+"""The client, the method, the path, the query, the version and the status of a response."""
+
+
+@functools.lru_cache(512)
+def _quoted(path: str, query: bytes) -> str:
+    return quoted_path({"path": path, "query_string": query})
 
 
 def painted(text: str, colour: int) -> str:
@@ -213,7 +223,7 @@ class AccessBlocks:
         self._prefix = prefix
         self._colours = colours
         self._as_json = as_json
-        self._lines: list[Callable[[], str] | str] = []
+        self._lines: list[_Line | str] = []
         self._flushing: asyncio.TimerHandle | None = None
         self._blocks: SimpleQueue[bytes | None] = SimpleQueue()
         self._lock = threading.Lock()
@@ -225,27 +235,32 @@ class AccessBlocks:
 
     def log_start(self, scope: Scope, status: int) -> None:
         """Log a response in uvicorn's format."""
-        client, method, version = client_text(scope), scope["method"], scope["http_version"]
-        path, query = scope["path"], scope["query_string"]
+        # A closure would cost more than the values.
         self._add(
-            lambda: (
-                self._prefix
-                + access_text(
-                    client,
-                    method,
-                    quoted_path({"path": path, "query_string": query}),
-                    version,
-                    status,
-                    self._colours,
-                )
+            (
+                scope.get("client"),
+                scope["method"],
+                scope["path"],
+                scope["query_string"],
+                scope["http_version"],
+                status,
             )
         )
+
+    def _text_of(self, line: _Line) -> str:
+        client, method, path, query, version, status = line
+        place = client_text({"client": client})
+        if len(path) + len(query) <= _LONGEST_KEPT:
+            target = _quoted(path, query)
+        else:
+            target = quoted_path({"path": path, "query_string": query})
+        return self._prefix + access_text(place, method, target, version, status, self._colours)
 
     def log_json(self, scope: Scope, status: int, seconds: float) -> None:
         """Log a response as JSON."""
         self._add(json_line(scope, status, seconds))
 
-    def _add(self, line: Callable[[], str] | str) -> None:
+    def _add(self, line: _Line | str) -> None:
         self._lines.append(line)
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_later(_DELAY, self.flush)
@@ -266,7 +281,7 @@ class AccessBlocks:
                 return
             lost, self._lost = self._lost, 0
         told = [self._tell(lost)] if lost else []
-        texts = (line if isinstance(line, str) else line() for line in lines)
+        texts = (line if isinstance(line, str) else self._text_of(line) for line in lines)
         block = "".join(f"{text}\n" for text in (*told, *texts)).encode("utf-8", "backslashreplace")
         with self._lock:
             self._waiting += len(block)
