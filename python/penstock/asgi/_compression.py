@@ -124,7 +124,8 @@ class _Response:
                 await self.flush()
                 await self._send(message)  # raises, as without compression
             self._has_started = True
-            self._start = message
+            # They may be an iterator, and are read several times here.
+            self._start = message = {**message, "headers": [*message.get("headers", ())]}
             if _header(message, b"content-type").startswith("text/event-stream"):
                 await self._open(0, more=True)  # its first event may be far away
         elif kind == "http.response.body":

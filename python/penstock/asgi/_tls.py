@@ -20,6 +20,8 @@ _SHORT_NAMES = {
     "userId": "UID",
 }
 _SPECIAL = frozenset('"+,;<>\\')
+_suites: dict[str, int] = {}
+"""The numbers of cipher suites by OpenSSL's names, which are the same for all contexts."""
 
 
 def tls_extension(connection: Any) -> dict[str, Any]:
@@ -51,8 +53,11 @@ def _suite(connection: Any) -> int | None:
     used = connection.cipher()
     if used is None:
         return None
-    known: list[Any] = connection.context.get_ciphers()
-    return next((each["id"] & 0xFFFF for each in known if each["name"] == used[0]), None)
+    if used[0] not in _suites:  # to list them takes a good part of a handshake's time
+        _suites.update(
+            (each["name"], each["id"] & 0xFFFF) for each in connection.context.get_ciphers()
+        )
+    return _suites.get(used[0])
 
 
 def _name(certificate: dict[str, Any] | None) -> str:

@@ -48,6 +48,17 @@ def test_a_whole_body(run: Run) -> None:
     assert fields["vary"] == "cookie, accept-encoding"
 
 
+@pytest.mark.parametrize("accepted", ["gzip", "identity"])
+def test_headers_that_can_be_read_once(run: Run, accepted: str) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        headers: Any = iter([HTML, (b"x-own", b"1")])
+        await respond(send, TEXT, 200, headers)
+
+    _, fields, body = get(run, app, accepted)
+    assert (fields["content-type"], fields["x-own"]) == ("text/html; charset=utf-8", "1")
+    assert (gzip.decompress(body) if accepted == "gzip" else body) == TEXT
+
+
 @pytest.mark.parametrize("coding", ["br", "zstd"])
 def test_other_codings(run: Run, coding: str) -> None:
     module: Any = pytest.importorskip({"br": "brotli", "zstd": "zstandard"}[coding])
