@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import trustme
 
 from penstock.asgi._proxy import ProxyHeaders, TrustedHosts
 from penstock.cli import main
+from penstock.cli._errors import CommandError
 from penstock.cli._metrics_endpoint import MetricsEndpoint
 from penstock.cli._serve import supervisor
 from penstock.cli._serve.application import read_env_file
@@ -381,6 +383,73 @@ def test_proxy_headers(trusted: str, client: object, forwarded: str, expected: o
     ProxyHeaders(TrustedHosts(trusted))(corrected)
     believed = expected != client or not forwarded
     assert corrected == {**scope, "client": expected, "scheme": "https" if believed else "http"}
+
+
+FAILS = """
+def fails():
+    return 1 / 0
+
+def make():
+    raise TypeError("of its own")
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["broken:app"], "in fails"),
+        (["broken:app", "--workers", "2"], "in fails"),
+        (["made:make", "--factory"], "in make"),
+        (["leaves:app", "--workers", "2"], "Stopped parent process"),
+    ],
+)
+def test_an_application_that_fails_before_it_serves(
+    folder: Path, words: list[str], told: str
+) -> None:
+    """Its own traceback is shown, and workers are not started again and again."""
+    (folder / "broken.py").write_text(FAILS + "app = fails()\n")
+    (folder / "made.py").write_text(FAILS)
+    (folder / "leaves.py").write_text("import sys\nsys.exit(5)\n")
+    result = subprocess.run(
+        [sys.executable, "-m", "penstock.cli", "serve", *words, "--port", "0"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(PACKAGE)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 3
+    assert told in result.stderr
+    assert "defect" not in result.stderr
+    assert "importlib" not in result.stderr
+
+
+def test_a_file_of_variables_has_what_the_environment_may_have(folder: Path) -> None:
+    (folder / "variables").write_text("WEB_CONCURRENCY=2\nFORWARDED_ALLOW_IPS=10.0.0.1\n")
+    with serving(folder, "served:app", "--env-file", "variables") as (process, url):
+        worker, client, _ = ask(url, {"X-Forwarded-For": "203.0.113.9"})
+        assert int(worker) != process.pid
+        assert client == "127.0.0.1"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+
+
+def test_an_address_of_a_name_that_this_machine_does_not_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As ::1 of localhost where IPv6 is off."""
+    found = [
+        (socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, 0))
+        for address in ("127.0.0.1", "192.0.2.1")
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: reversed(found))
+    options = argparse.Namespace(fd=None, uds=None, host="name", port=0, ssl_certfile=None)
+    (only,) = bound_sockets(options)
+    with only:
+        assert only.getsockname()[0] == "127.0.0.1"
+    del found[0]
+    with pytest.raises(CommandError, match="cannot listen on http://name:0"):
+        bound_sockets(options)
 
 
 def test_the_socket_of_a_successor_stays(tmp_path: Path) -> None:

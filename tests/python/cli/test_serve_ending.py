@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -200,7 +201,7 @@ def options_of_supervisor(**others: Any) -> argparse.Namespace:
 def test_a_worker_for_which_the_system_has_no_room_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(*arguments: object) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     metrics = SharedCounters()
@@ -211,6 +212,83 @@ def test_a_worker_for_which_the_system_has_no_room_is_tried_again(
     assert made._look_after_workers()
     assert "A worker cannot be started" in caplog.text
     assert metrics.take() == 0
+
+
+def test_workers_that_have_stood_still_with_their_supervisor_are_kept(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A container that is frozen for a minute stops all of them."""
+    moment = 1000.0
+    monkeypatch.setattr(supervisor, "time", SimpleNamespace(monotonic=lambda: moment))
+    options = options_of_supervisor(workers=0, timeout_worker_healthcheck=5.0)
+    made = supervisor.Supervisor(options, [], logging.getLogger("test"))
+    worker = made._start()
+    assert worker is not None
+    worker.process.kill()
+    worker.process.wait()
+    worker.process = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    worker.ready, worker.heard, worker.started = True, moment, moment
+    with worker.process:
+        moment += 60.0
+        assert made._look_after_workers()
+        assert "unresponsive" not in caplog.text
+        for _ in range(20):  # it hangs all the same
+            moment += 0.3
+            assert made._look_after_workers()
+        assert "unresponsive" in caplog.text
+    assert worker.process.returncode == -signal.SIGKILL
+    assert made._look_after_workers()
+
+
+READS = """
+import sys
+
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        raise TypeError("no lifespan")
+    line = sys.stdin.readline().encode()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": line})
+"""
+IN_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", "penstock.cli", *sys.argv[1:]])
+"""
+
+
+def test_a_debugger_in_a_reloaded_application_has_the_terminal(
+    folder: Path,  # noqa: F811
+) -> None:
+    """A group of its own would be stopped when it reads. Ctrl-C still ends both processes."""
+    (folder / "reads.py").write_text(READS)
+    terminal, inner = os.openpty()
+    words = ["serve", "reads:app", "--reload", "--port", "0", "--no-access-log"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", IN_TERMINAL, *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(PACKAGE)},
+        stdin=inner,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        url = wait_for(process.stderr, r"Serving on (https?://\S+)")[1]
+        wait_for(process.stderr, "Application startup complete")
+        os.write(terminal, b"next\n")
+        assert ask(url) == ["next"]
+        os.write(terminal, b"\x03")
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert "Traceback" not in errors
+        assert "Interrupted again" not in errors
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(terminal)
+        os.close(inner)
 
 
 def test_more_workers_than_the_memory_has_places() -> None:

@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,10 @@ def import_application(name: str, *, factory: bool, folder: str) -> Any:
     sys.path.insert(0, folder or os.getcwd())
     try:
         found: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module_name + ".").startswith(error.name + "."):
-            raise
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is None or not (module_name + ".").startswith(missing + "."):
+            raise _failed(f"the module {module_name!r} cannot be imported", error) from error
         raise CommandError(
             f"there is no module {module_name!r} in {sys.path[0]}; name its folder with --app-dir",
             ExitCode.CONFIG,
@@ -59,11 +61,30 @@ def import_application(name: str, *, factory: bool, folder: str) -> Any:
         return found
     try:
         return found()
-    except TypeError as error:
+    except Exception as error:
+        called = error.__traceback__ is not None and error.__traceback__.tb_next is not None
+        if called or not isinstance(error, TypeError):
+            raise _failed(f"the factory {name} has failed", error) from error
         raise CommandError(
             f"{name} is not a factory of applications: {one_line(error)}; leave --factory out",
             ExitCode.CONFIG,
         ) from error
+
+
+def _failed(what: str, error: Exception) -> CommandError:
+    """Print where the application's own code has failed, and return what the command says."""
+    place = error.__traceback__
+    while place is not None and _is_of_the_import(place.tb_frame.f_code.co_filename):
+        place = place.tb_next
+    traceback.print_exception(type(error), error, place)
+    return CommandError(
+        f"{what}: {type(error).__name__}: {one_line(error)}; correct what is shown above",
+        ExitCode.CONFIG,
+    )
+
+
+def _is_of_the_import(file: str) -> bool:
+    return file in (__file__, importlib.__file__) or file.startswith("<frozen importlib")
 
 
 def read_env_file(path: str) -> dict[str, str]:

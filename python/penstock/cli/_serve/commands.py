@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from typing import Any
 
@@ -59,11 +58,9 @@ def _add_places(serve: Any) -> None:
 
 def _add_processes(serve: Any) -> None:
     group = serve.add_argument_group("processes")
-    concurrency = os.environ.get("WEB_CONCURRENCY", "")
     group.add_argument(
         "--workers",
         type=_positive,
-        default=int(concurrency) if concurrency.isdecimal() and int(concurrency) > 0 else 1,
         metavar="NUMBER",
         help="processes; default: $WEB_CONCURRENCY or 1. One that crashes or hangs is replaced; "
         "SIGHUP replaces all, SIGTTIN and SIGTTOU add and remove one",
@@ -222,9 +219,9 @@ def _add_http(serve: Any) -> None:
     group.add_argument("--proxy-headers", action=argparse.BooleanOptionalAction, default=True)
     group.add_argument(
         "--forwarded-allow-ips",
-        default=os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1"),
         metavar="HOSTS",
-        help="trusted proxies: addresses, networks, unix, *; default: %(default)s",
+        help="trusted proxies: addresses, networks, unix, *; default: $FORWARDED_ALLOW_IPS or "
+        "127.0.0.1,::1",
     )
     group.add_argument("--server-header", action=argparse.BooleanOptionalAction, default=True)
     group.add_argument("--date-header", action=argparse.BooleanOptionalAction, default=True)

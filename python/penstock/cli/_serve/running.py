@@ -183,6 +183,9 @@ class _Process:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[Any] | None = None
         self._signums: list[int] = []
+        # A worker that shares its supervisor's terminal hears of a Ctrl-C from that alone.
+        shares_terminal = heartbeat is not None and options.reload
+        self._hurrying = signal.SIGTERM if shares_terminal else signal.SIGINT
         self._counters = counters
         # A worker's supervisor speaks for it.
         self._manager = ServiceManager(os.environ if heartbeat is None else {})
@@ -197,7 +200,7 @@ class _Process:
         """
         before = {
             signum: signal.signal(signum, lambda number, _: self._on_signal(number))
-            for signum in (signal.SIGINT, signal.SIGTERM)
+            for signum in {self._hurrying, signal.SIGTERM}
         }
         try:
             yield
@@ -255,10 +258,10 @@ class _Process:
         if times == 1:
             self._end_within_grace()
             self._call(self._end)
-        elif signum == signal.SIGINT and times == 2:
+        elif signum == self._hurrying and times == 2:
             self._last_moment.within(AFTER_ABORT)
             self._call(self._abort)
-        elif signum == signal.SIGINT:
+        elif signum == self._hurrying:
             self._last_moment.within(0.0)
 
     def _call(self, function: Callable[[], object]) -> None:

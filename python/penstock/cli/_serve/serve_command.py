@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path, PurePath
+from typing import Any
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._interrupts import Interrupts
@@ -32,6 +34,7 @@ def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
     if options.env_file is not None:
         for name, value in read_env_file(options.env_file).items():
             os.environ.setdefault(name, value)
+    take_environment(options)
     loggers = set_up_logs(options)
     log = loggers.error
     if options.h11_max_incomplete_event_size is not None:
@@ -71,6 +74,15 @@ def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
         for each in sockets:
             each.close()
     return ExitCode.TERMINATED if ended_by == signal.SIGTERM else ExitCode.OK
+
+
+def take_environment(options: argparse.Namespace) -> None:
+    """Set the options that were not given and that the environment has, also by ``--env-file``."""
+    if options.workers is None:
+        concurrency = os.environ.get("WEB_CONCURRENCY", "")
+        options.workers = max(1, int(concurrency)) if concurrency.isdecimal() else 1
+    if options.forwarded_allow_ips is None:
+        options.forwarded_allow_ips = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1")
 
 
 # The listening sockets, made before any worker, so that all of them share each.
@@ -137,20 +149,45 @@ def _bound_to_path(path: str) -> socket.socket:
 def _bound_to_port(host: str, port: int) -> list[socket.socket]:
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
+    absent: OSError | None = None
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):
-            made = socket.socket(family, kind, protocol)
-            sockets.append(made)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            made.bind((address[0], port, *address[2:]))
-            port = made.getsockname()[1]  # port 0: the others get the same one
+            try:
+                made = _bound_to_address(family, kind, protocol, (address[0], port, *address[2:]))
+            except OSError as error:
+                # As of "localhost" in a container that has no IPv6. asyncio leaves it out too.
+                if error.errno not in _ABSENT:
+                    raise
+                absent = error
+            else:
+                sockets.append(made)
+                port = made.getsockname()[1]  # port 0: the others get the same one
+        if absent is not None and not sockets:
+            raise absent
     except BaseException:
         for each in sockets:
             each.close()
         raise
     return sockets
+
+
+_ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT)
+"""What an address of a name gives that this machine does not have."""
+
+
+def _bound_to_address(
+    family: int, kind: int, protocol: int, address: tuple[Any, ...]
+) -> socket.socket:
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(address)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 # ``penstock serve --check``: whether it would start, without listening.

@@ -17,6 +17,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 
 from penstock.cli._errors import ExitCode, one_line
 from penstock.cli._serve.ending import AFTER_ABORT, AFTER_GRACE
@@ -31,6 +32,8 @@ _LATER = 2.0
 """Seconds more than a process gives to itself: it names the request that does not end."""
 _SHORTEST_LIFE = 1.0
 _GRACE_OF_RELOAD = 3.0
+_STANDSTILL = 1.0
+"""Seconds by which a look is late if this process has stood still, as in a frozen container."""
 
 
 class Supervisor:
@@ -74,6 +77,7 @@ class Supervisor:
         self._reload_again = False
         self._manager = ServiceManager(os.environ)
         self._is_ready = False
+        self._looked = time.monotonic()
 
     def run(self) -> int | None:
         """Supervise.
@@ -154,7 +158,7 @@ class Supervisor:
 
     def _look_after_workers(self) -> bool:
         """Replace workers that have ended or hang. False if none can start."""
-        now = time.monotonic()
+        now = self._time_of_look()
         for worker in list(self._workers):
             worker.listen()
             self._was_ready = self._was_ready or worker.ready
@@ -174,9 +178,21 @@ class Supervisor:
                     break
         return True
 
+    def _time_of_look(self) -> float:
+        """Return the time. What this process has missed of it, its workers have not had either."""
+        now = time.monotonic()
+        missed = now - self._looked - _LOOK
+        self._looked = now
+        if missed > _STANDSTILL:
+            for worker in self._workers:
+                worker.excuse(missed)
+        return now
+
     def _look_at(self, worker: WorkerProcess, now: float) -> None:
         patience = self._options.timeout_worker_healthcheck
         start = self._options.timeout_worker_start
+        if self._options.reload:  # a program under development may stand in a debugger
+            patience, start = inf, 0.0
         if now > worker.last_moment:
             if worker.kill():
                 self._log.error("Worker [%d] does not end; it is killed", worker.pid)
@@ -222,11 +238,12 @@ class Supervisor:
             return True
         if worker.stopping:
             return True
-        if code == ExitCode.CONFIG and not worker.ready and not self._options.reload:
-            if not any(each.ready for each in self._workers):
-                return False
-            self._log.error("A new worker did not start; the others continue")
-            self._not_before = now + _SHORTEST_LIFE
+        if code > 0 and not worker.ready and not self._options.reload:
+            if any(each.ready for each in self._workers):
+                self._log.error("A new worker did not start; the others continue")
+                self._not_before = now + _SHORTEST_LIFE
+            elif code == ExitCode.CONFIG or not self._was_ready:
+                return False  # also one whose import ends the process, which each would do again
         self._log.info("Worker [%d] ended (%d)", worker.pid, code)
         if self._options.reload and not worker.ready:
             self._waits_for_change = True
@@ -239,7 +256,9 @@ class Supervisor:
         metrics = self._metrics
         counters = None if metrics is None else (metrics.descriptor, metrics.take())
         try:
-            worker = WorkerProcess(self._settings, self._sockets, counters)
+            worker = WorkerProcess(
+                self._settings, self._sockets, counters, keeps_terminal=self._options.reload
+            )
         except OSError as error:  # as when the system has no more processes or memory
             self._log.error("A worker cannot be started: %s", one_line(error))
             if metrics is not None and counters is not None:
@@ -301,7 +320,7 @@ class Supervisor:
             for _ in range(asked):
                 interrupts += 1
                 self._hurry(interrupts)
-            now = time.monotonic()
+            now = self._time_of_look()
             for worker in list(self._workers):
                 worker.listen()
                 if worker.process.poll() is not None:

@@ -33,6 +33,8 @@ def main(settings: str, heartbeat: str, sockets: str, *metrics: str) -> int:
         counters = SharedCounters(memory).place(place)
     try:
         options = options_of_worker(int(settings))
+        if options.reload:
+            leave_interrupts_to_supervisor()
         listening = [socket.socket(fileno=int(number)) for number in sockets.split(",")]
         run_process(options, set_up_logs(options), listening, "", int(heartbeat), counters)
     except CommandError as error:
@@ -51,6 +53,7 @@ class WorkerProcess:
         settings: What `options_of_worker` reads.
         sockets: What it listens on.
         metrics: The memory where it counts, and its place there.
+        keeps_terminal: Whether it may read from the supervisor's terminal, as a debugger does.
     """
 
     def __init__(
@@ -58,7 +61,11 @@ class WorkerProcess:
         settings: bytes,
         sockets: Sequence[socket.socket],
         metrics: tuple[int, int] | None,
+        *,
+        keeps_terminal: bool = False,
     ) -> None:
+        # One that shares the terminal gets its Ctrl-C as well, and leaves it to the supervisor.
+        self._hurrying = signal.SIGTERM if keeps_terminal else signal.SIGINT
         self.place = None if metrics is None else metrics[1]
         given = _in_memory(settings)
         self.pipe, heartbeat = os.pipe()
@@ -75,7 +82,8 @@ class WorkerProcess:
                 ],
                 pass_fds=[given, heartbeat, *shared, *(each.fileno() for each in sockets)],
                 # Ctrl-C in a terminal goes to its whole group; the supervisor ends the workers.
-                process_group=0,
+                # Only that group may read from the terminal: others are stopped.
+                process_group=None if keeps_terminal else 0,
             )
         except BaseException:
             os.close(self.pipe)
@@ -113,7 +121,13 @@ class WorkerProcess:
     def hurry(self, grace: float) -> None:
         """Let it end without waiting for its requests, in at most so many seconds."""
         self.last_moment = min(self.last_moment, time.monotonic() + grace)
-        self.process.send_signal(signal.SIGINT)
+        self.process.send_signal(self._hurrying)
+
+    def excuse(self, seconds: float) -> None:
+        """Let so much time not count: it has not run."""
+        self.started += seconds
+        self.heard += seconds
+        self.last_moment += seconds
 
     def kill(self) -> bool:
         """Kill it. Returns whether this is the first call."""
@@ -143,6 +157,11 @@ def options_of_worker(descriptor: int) -> argparse.Namespace:
     """Read what a supervisor gives to its worker."""
     with open(descriptor, "rb") as file:
         return argparse.Namespace(**json.load(file))
+
+
+def leave_interrupts_to_supervisor() -> None:
+    """Do nothing at a Ctrl-C: the supervisor, in the same group, gets it too."""
+    signal.signal(signal.SIGINT, lambda *_: None)
 
 
 if __name__ == "__main__":
