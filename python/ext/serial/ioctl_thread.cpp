@@ -5,12 +5,17 @@
 // code here could repeat it. A cancellation stays pending; glibc reserves a signal for it.
 // Asynchronous cancellation is safe here: while it is enabled the thread only makes the system
 // call, and holds no lock. The thread is never one of Python's.
+//
+// The thread is detached from its start, and a lock keeps it from ending while it is cancelled.
+// Rejected: pthread_detach after the cancellation. glibc's reads the thread's descriptor once more
+// after the thread may free it (glibc bug 19951), and the memory may be unmapped by then.
 
 #include "core/module.hpp"
 
 #include <atomic>
 #include <cerrno>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <optional>
 
@@ -34,6 +39,8 @@ struct Job {
     pthread_key_t key{};
     std::atomic<int> error{0};
     std::atomic<int> users{2};
+    std::mutex ending;  ///< guards `ended`
+    bool ended = false; ///< the thread's id is not valid any more
 
     Job() = default;
     Job(const Job&) = delete;
@@ -48,31 +55,38 @@ struct Job {
     }
 };
 
-void drop_job(void* shared) {
-    auto* job = static_cast<Job*>(shared);
+void drop_job(Job* job) noexcept {
     if (job->users.fetch_sub(1) == 1) {
         delete job;
     }
 }
 
+/// The thread's last step with its job. Not inlined: see `run`.
+[[gnu::noinline]] void end_job(Job* job) noexcept {
+    {
+        const std::lock_guard lock(job->ending);
+        job->ended = true;
+    }
+    drop_job(job);
+}
+
 /// Disables cancellation first: the thread may be cancelled while it is ending by itself. close(2)
 /// is a cancellation point, and unwinding out of the destructor that calls it would call
 /// std::terminate.
-void drop_job_at_thread_end(void* shared) {
+void end_job_at_thread_end(void* shared) {
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
-    drop_job(shared);
+    end_job(static_cast<Job*>(shared));
 }
 
-/// The key of a thread's job, which is dropped when the thread ends. Rejected:
-/// pthread_cleanup_push, which is a destructor in C++. A cancellation between two calls, where the
-/// compiler expects no exception, would then call std::terminate; a function without destructors
-/// can be unwound from anywhere.
+/// The key of a thread's job, which ends when the thread does. Rejected: pthread_cleanup_push, as a
+/// destructor in C++. A cancellation between two calls, where the compiler expects no exception,
+/// would then call std::terminate; a function without destructors can be unwound from anywhere.
 ///
 /// Empty when the process has no keys left.
 std::optional<pthread_key_t> job_key() noexcept {
     static const std::optional<pthread_key_t> key = []() noexcept -> std::optional<pthread_key_t> {
         pthread_key_t made{};
-        if (pthread_key_create(&made, &drop_job_at_thread_end) != 0) {
+        if (pthread_key_create(&made, &end_job_at_thread_end) != 0) {
             return std::nullopt;
         }
         return made;
@@ -92,7 +106,7 @@ void* run(void* shared) {
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
         job->error = error;
         eventfd_write(job->done, 1);
-        drop_job(job);
+        end_job(job);
         return nullptr;
     }
     int result = 0;
@@ -120,8 +134,23 @@ IoctlThreadObject* self_of(PyObject* object) noexcept {
 
 /// An errno, or 0.
 int start(IoctlThreadObject* self, Job& job) noexcept {
+    pthread_attr_t detached{};
+    if (const int error = pthread_attr_init(&detached)) {
+        return error;
+    }
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     const io::BlockedSignals blocked;
-    return pthread_create(&self->thread, nullptr, &run, &job);
+    const int error = pthread_create(&self->thread, &detached, &run, &job);
+    pthread_attr_destroy(&detached);
+    return error;
+}
+
+/// Cancels the thread, unless it has ended.
+void cancel_thread(pthread_t thread, Job* job) noexcept {
+    const std::lock_guard lock(job->ending);
+    if (!job->ended) {
+        pthread_cancel(thread);
+    }
 }
 
 PyObject* raise_errno(int error) noexcept {
@@ -186,8 +215,7 @@ void cancel_job(IoctlThreadObject* self) noexcept {
         return;
     }
     if (self->process == ::getpid()) {
-        pthread_cancel(self->thread);
-        pthread_detach(self->thread);
+        cancel_thread(self->thread, job);
         drop_job(job);
     } else {
         delete job; // a forked child's copy, which no thread shares

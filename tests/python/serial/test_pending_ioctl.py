@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import anyio
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from penstock.serial._tty import system_calls
 from penstock.serial._tty.system_calls import begin_ioctl
 from penstock.serial.testing import EmulatedDriver
+from tests.python.conftest import not_sanitized
 from tests.python.serial.pty_peer import PtyPeer, until
 
 # Receiving a seccomp notification blocks until a filtered call is made, which never happens here.
@@ -131,10 +134,43 @@ print("done")
     ],
 )
 def test_blocked_ioctl_ends_when_it_is_cancelled(program: str) -> None:
+    succeeds(program)
+
+
+# glibc's pthread_detach reads the descriptor of a thread that may free it meanwhile (bug 19951).
+# The kernel must stop the caller between two instructions for that, so no number of tries shows it:
+# the thread must not be detached by another one at all.
+REFUSES_TO_DETACH_ANOTHER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unistd.h>
+
+int pthread_detach(pthread_t thread) {
+    static const char text[] = "another thread was detached\\n";
+    if (!pthread_equal(thread, pthread_self())) {
+        _exit(write(2, text, sizeof text - 1) > 0 ? 9 : 10);
+    }
+    return ((int (*)(pthread_t))dlsym(RTLD_NEXT, "pthread_detach"))(thread);
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@not_sanitized("the sanitizer's library must be the first that is preloaded")
+def test_cancelled_thread_is_not_detached_by_the_one_that_cancels_it(tmp_path: Path) -> None:
+    source, library = tmp_path / "refusing.c", tmp_path / "refusing.so"
+    source.write_text(REFUSES_TO_DETACH_ANOTHER)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    succeeds(CANCELLED_WHILE_IT_BLOCKS, LD_PRELOAD=str(library))
+
+
+def succeeds(program: str, **variables: str) -> None:
     pytest.importorskip("penstock._core")
     if os.uname().machine not in ("x86_64", "aarch64", "riscv64"):
         pytest.skip("the system call number of seccomp(2) is unknown on this machine")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    search = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "PYTHONPATH": search, **variables}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PREPARED + program],
         env=environment,
