@@ -46,6 +46,19 @@ void save_local_address(SocketTransportObject* transport) noexcept {
     }
 }
 
+/// Ends a sendfile of a lost connection, which waits for the write queue or for the socket.
+void end_sendfile(SocketTransportObject* transport, LoopObject* loop) noexcept {
+    const Ref waiter = Ref::borrow(transport->empty_waiter);
+    PyObject* argument = waiter.get();
+    if (waiter && !call_slow_path(loop->state, "fail_empty_waiter", &argument, 1)) {
+        PyErr_WriteUnraisable(as_object(transport));
+    }
+    const Ref sender(std::exchange(transport->file_sender, nullptr));
+    if (sender && !Ref(PyObject_CallMethod(sender.get(), "lose", nullptr))) {
+        PyErr_WriteUnraisable(as_object(transport));
+    }
+}
+
 void start_step(LoopObject* /*loop*/, PyObject* target) {
     start_transport(transport_of(target));
 }
@@ -186,7 +199,8 @@ Ref call_protocol(SocketTransportObject* transport, PyObject* method, PyObject* 
 std::uint32_t wanted_interest(const SocketTransportObject* transport) noexcept {
     const bool reading =
         transport->started && !transport->closing && !transport->paused && !transport->eof_seen;
-    const bool writing = transport->lost == 0 && queued(transport) > 0;
+    const bool writing =
+        transport->lost == 0 && (queued(transport) > 0 || transport->file_sender != nullptr);
     return (reading ? io::readable : 0U) | (writing ? io::writable : 0U);
 }
 
@@ -242,10 +256,7 @@ void lose_connection(SocketTransportObject* transport) noexcept {
                       as_object(transport), transport->protocol);
     }
     close_descriptor(transport);
-    if (transport->empty_waiter != nullptr &&
-        !call_slow_path(loop->state, "fail_empty_waiter", &transport->empty_waiter, 1)) {
-        PyErr_WriteUnraisable(as_object(transport));
-    }
+    end_sendfile(transport, loop);
     if (transport->loop == nullptr) {
         return; // already lost, by a loop that the program ran meanwhile
     }

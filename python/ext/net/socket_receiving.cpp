@@ -239,7 +239,7 @@ void on_socket_ready(io::Watch& watch, std::uint32_t events) {
         transport->receive(transport);
     }
     if ((events & (io::writable | trouble)) != 0 && (interest & io::writable) != 0 &&
-        transport->lost == 0 && queued(transport) > 0 &&
+        transport->lost == 0 && (queued(transport) > 0 || transport->file_sender != nullptr) &&
         transport->loop->pending_exception == nullptr) {
         send_ready(transport);
     }

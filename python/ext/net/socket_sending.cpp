@@ -210,6 +210,13 @@ bool send_or_queue(SocketTransportObject* transport, PyObject* data,
 } // namespace
 
 void send_ready(SocketTransportObject* transport) noexcept {
+    if (transport->file_sender != nullptr) { // nothing is queued: a sendfile refuses writes
+        const Ref sender = Ref::borrow(transport->file_sender);
+        if (!Ref(PyObject_CallNoArgs(sender.get()))) {
+            fail_with_raised(transport, "Fatal write error on socket transport");
+        }
+        return;
+    }
     if (!send_queued(transport)) {
         return;
     }

@@ -281,13 +281,13 @@ PyObject* transport_reset_empty_waiter(PyObject* self, PyObject* /*unused*/) {
     Py_RETURN_NONE;
 }
 
-/// Allows another watcher (sendfile) to register the descriptor, until reading is resumed or a
-/// write waits.
-PyObject* transport_release_watch(PyObject* self, PyObject* /*unused*/) {
+/// Sets what is called while the socket takes data, and told of the end of the connection; None for
+/// nothing. The descriptor has one watch, the transport's: a sendfile that watched it by itself
+/// would end when the protocol resumes reading.
+PyObject* transport_set_file_sender(PyObject* self, PyObject* sender) {
     SocketTransportObject* transport = transport_of(self);
-    if (transport->loop != nullptr && transport->loop->io != nullptr) {
-        transport->loop->io->poller().remove(transport->watch);
-    }
+    Py_XSETREF(transport->file_sender, sender != Py_None ? Py_NewRef(sender) : nullptr);
+    update_interest(transport);
     Py_RETURN_NONE;
 }
 
@@ -334,6 +334,7 @@ int transport_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(transport->server);
     Py_VISIT(transport->waiter);
     Py_VISIT(transport->empty_waiter);
+    Py_VISIT(transport->file_sender);
     Py_VISIT(transport->lost_reason);
     return 0;
 }
@@ -351,6 +352,7 @@ int transport_clear(PyObject* self) {
     Py_CLEAR(transport->server);
     Py_CLEAR(transport->waiter);
     Py_CLEAR(transport->empty_waiter);
+    Py_CLEAR(transport->file_sender);
     Py_CLEAR(transport->lost_reason);
     PyMem_Free(std::exchange(transport->local_address, nullptr));
     return 0;
@@ -388,7 +390,7 @@ PyMethodDef transport_methods[] = {
      "socket, sockname, peername, and what create_connection() added."},
     {"_make_empty_waiter", &transport_make_empty_waiter, METH_NOARGS, nullptr},
     {"_reset_empty_waiter", &transport_reset_empty_waiter, METH_NOARGS, nullptr},
-    {"_release_watch", &transport_release_watch, METH_NOARGS, nullptr},
+    {"_set_file_sender", &transport_set_file_sender, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -81,6 +81,7 @@ struct SocketTransportObject {
     PyObject* server;           ///< asyncio.Server that accepted the connection, or null
     PyObject* waiter;           ///< future of create_connection, or null
     PyObject* empty_waiter;     ///< future of a sendfile that waits for the queue to drain, or null
+    PyObject* file_sender;      ///< called while the socket takes data, during a sendfile; or null
     PyObject* lost_reason;      ///< exception for connection_lost, or null
     PyObject* attributes;       ///< dictionary of the attributes that the program has set, or null
     PyObject* weak_references;
@@ -194,7 +195,7 @@ bool close_gracefully(SocketTransportObject* transport) noexcept;
 /// Calls connection_lost, closes the descriptor, and removes the transport from the loop's list.
 void lose_connection(SocketTransportObject* transport) noexcept;
 
-/// Sends from the queue: the socket is writable.
+/// Sends from the queue, or from the file of a sendfile: the socket is writable.
 void send_ready(SocketTransportObject* transport) noexcept;
 
 // Hooks of transport_life.hpp, beside `lose_connection`.

@@ -373,14 +373,17 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
     async def _sendfile_native(
         self, transp: asyncio.Transport, file: Any, offset: int, count: int | None
     ) -> int:
+        from penstock.loop._sendfile import send_file
+
         transport = transp
         assert isinstance(transport, _core.SocketTransport)
+        self._check_sendfile_params(transport._sock, file, offset, count)
         resume_reading = transport.is_reading()
         transport.pause_reading()
-        await transport._make_empty_waiter()
-        transport._release_watch()
+        queue_is_empty = transport._make_empty_waiter()
         try:
-            return await self.sock_sendfile(transport._sock, file, offset, count, fallback=False)
+            await queue_is_empty
+            return await send_file(self, transport, file, offset, count)
         finally:
             transport._reset_empty_waiter()
             if resume_reading:
