@@ -14,6 +14,17 @@
 
 namespace penstock::fs {
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The time this long after now; the latest one for a duration that does not fit into it.
+Clock::time_point time_after(std::chrono::milliseconds duration) {
+    return Clock::time_point(std::chrono::nanoseconds(detail::deadline_after(duration)));
+}
+
+} // namespace
+
 struct Watch::State {
     explicit State(WatchOptions wanted) noexcept : options(wanted), folders(wanted.recursive) {}
 
@@ -48,11 +59,10 @@ Task<Result<>> Watch::State::read() {
 
 /// Waits for the first change, and collects until nothing has changed for a step.
 Task<Result<>> Watch::State::collect() {
-    using Clock = std::chrono::steady_clock;
     std::optional<Clock::time_point> end;
     while (!ended) {
         if (!changes.empty() && !end) {
-            end = Clock::now() + options.debounce;
+            end = time_after(options.debounce);
         }
         Result<std::uint32_t> ready;
         if (!events.empty()) {
@@ -60,9 +70,8 @@ Task<Result<>> Watch::State::collect() {
         } else if (!end) {
             ready = co_await wait_ready(folders.descriptor(), io::readable);
         } else {
-            const auto now = Clock::now();
-            const auto quiet = std::min(now + options.step, *end);
-            if (quiet <= now) {
+            const auto quiet = std::min(time_after(options.step), *end);
+            if (quiet <= Clock::now()) {
                 break;
             }
             ready = co_await timeout_at(quiet, wait_ready(folders.descriptor(), io::readable));
@@ -89,7 +98,13 @@ Task<Result<std::vector<Change>>> Watch::next() {
         co_return failure(std::errc::bad_file_descriptor);
     }
     state.waiting = true;
-    const Result<> collected = co_await state.collect();
+    Result<> collected;
+    try {
+        collected = co_await state.collect();
+    } catch (...) { // std::bad_alloc
+        state.waiting = false;
+        throw;
+    }
     state.waiting = false;
     if (!collected) {
         if (collected.error() != std::errc::operation_canceled) {

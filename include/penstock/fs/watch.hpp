@@ -35,7 +35,8 @@ struct WatchOptions {
     bool recursive = true;
     /// A set of changes is returned when nothing has changed for this long. 0: at once.
     std::chrono::milliseconds step{50};
-    /// The longest that further changes are collected after the first one.
+    /// The longest time for which further changes are collected after the first one.
+    /// `milliseconds::max()`: no limit.
     std::chrono::milliseconds debounce{1600};
 };
 

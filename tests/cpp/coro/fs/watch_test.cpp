@@ -271,10 +271,10 @@ TEST(Watch, ACancelledWaitLosesNothing) {
 }
 
 TEST(Watch, ChangesAreCollectedUntilItIsQuiet) {
-    const auto body = []() -> Task<void> {
+    const auto body = [](std::chrono::milliseconds debounce) -> Task<void> {
         const TemporaryFolder folder;
         Result<fs::Watch> changes =
-            co_await fs::watch(folder.path(""), {.step = 200ms, .debounce = 1min});
+            co_await fs::watch(folder.path(""), {.step = 200ms, .debounce = debounce});
         Found expected;
         co_await penstock::with_scope([&](penstock::Scope& scope) -> Task<void> {
             scope.spawn([](fs::Watch& watch, Found& wanted) -> Task<void> {
@@ -285,6 +285,18 @@ TEST(Watch, ChangesAreCollectedUntilItIsQuiet) {
                 (void)co_await penstock::yield();
             }
         });
+    };
+    run(body(1min));
+    run(body(std::chrono::milliseconds::max())); // no limit
+}
+
+TEST(Watch, TheFirstChangeIsReportedAtOnceWithoutDebounce) {
+    const auto body = []() -> Task<void> {
+        const TemporaryFolder folder;
+        Result<fs::Watch> changes = co_await fs::watch(
+            folder.path(""), {.step = std::chrono::milliseconds::max(), .debounce = 0ms});
+        const Found wanted{{fs::ChangeKind::added, folder.file("0")}};
+        EXPECT_EQ(text_of(co_await next_of(*changes)), text_of(wanted));
     };
     run(body());
 }
