@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.record._files.files import numbered_parts
-from penstock.record._files.line_ends import HEAD_BEGINS, HEAD_KEY, described_beside, lines_of
+from penstock.record._files.line_ends import HEAD_KEY, described_beside
 from penstock.record._parts.journal import read_journal
 from penstock.record._parts.parts_folder import RUNS_KEY, PartsFolder, parts_path
 from penstock.record._seals.part_list import read_part_list
@@ -28,7 +28,7 @@ from penstock.record.arrow import METADATA_KEY
 from penstock.record.damage import UNREADABLE
 from penstock.record.errors import RecordError
 
-__all__ = ["cut_off_runs", "lacks_last_file"]
+__all__ = ["cut_off_runs"]
 
 _UNREADABLE: tuple[type[Exception], ...] = (RecordError, *UNREADABLE)
 _CUT_OFF = "cut off"
@@ -47,34 +47,6 @@ def cut_off_runs(path: Path) -> frozenset[str]:
         return frozenset(run for run in _cut_off(path) if isinstance(run, str))
     except _UNREADABLE:
         return frozenset()
-
-
-def lacks_last_file(path: Path) -> bool:
-    """Whether the last file of a recording says that it goes on in another one. Blocking.
-
-    Args:
-        path: a file, or a folder of parts, which says nothing of the kind.
-    """
-    files = [] if path.is_dir() else numbered_parts(path)
-    try:
-        return bool(files) and _goes_on(files[-1][1])
-    except _UNREADABLE:
-        return False
-
-
-def _goes_on(path: Path) -> bool:
-    if path.suffix == ".csv":
-        return "continued_in" in (described_beside(path) or {})
-    if path.suffix == ".jsonl":
-        end: dict[str, Any] = {}
-        with open(path, "rb") as file:
-            for line in lines_of(file):
-                if line.startswith(HEAD_BEGINS):
-                    end = json.loads(line)[HEAD_KEY]
-        return "continued_in" in end
-    if path.suffix in (".parquet", ".arrow") and path.stat().st_size:
-        return b"penstock.continued_in" in (format_of(path).read_schema(path).metadata or {})
-    return False
 
 
 def _cut_off(path: Path) -> Iterator[Any]:
@@ -106,7 +78,9 @@ def _described_text(path: Path) -> dict[str, Any]:
         about: Any = (described_beside(path) or {}).get("recording")
     else:
         with open(path, "rb") as file:
-            about = json.loads(file.readline())[HEAD_KEY]["recording"]
+            head = file.readline()
+        # A part that was made just before the kill has none yet.
+        about = json.loads(head)[HEAD_KEY]["recording"] if head else None
     return about if isinstance(about, dict) else {}
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "Damage",
     "DamageList",
     "DamagedError",
+    "MissingFile",
     "ShorterFormat",
     "reason_of",
     "unreadable_is",
@@ -82,6 +83,11 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
+class MissingFile(Damage):
+    """A file of a recording that another one names, and that is not there."""
+
+
+@dataclass(frozen=True, slots=True)
 class ShorterFormat(Damage):
     """A format of a run that has fewer rows than the one that is read. Nothing is left out."""
 
@@ -103,11 +109,17 @@ class DamageList:
 
     def note(self, path: Path, place: str, reason: str, rows: int | None = None) -> None:
         """Add a damage; DamagedError when the reading is strict."""
-        damage = Damage(path, place, reason, rows)
+        self._add(Damage(path, place, reason, rows))
+
+    def note_missing(self, path: Path, reason: str) -> None:
+        """Add a file that is not there; DamagedError when the reading is strict."""
+        self._add(MissingFile(path, "", reason))
+
+    def _add(self, damage: Damage) -> None:
         if self.strict:
             raise DamagedError(damage)
         self.count += 1
-        self.rows += rows or 0
+        self.rows += damage.rows or 0
         if len(self.listed) < _MOST_LISTED:
             self.listed.append(damage)
 

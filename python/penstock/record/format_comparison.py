@@ -25,10 +25,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from penstock.record._cut_off_runs import cut_off_runs, lacks_last_file
+from penstock.record._cut_off_runs import cut_off_runs
 from penstock.record._seals.seal_check import rows_from_to
+from penstock.record._stored.continuation import next_file
 from penstock.record.arrow import pyarrow_module
-from penstock.record.damage import DamageList
+from penstock.record.damage import DamageList, MissingFile
 from penstock.record.stored_parts import StoredPart, is_growing, recordings_at, stored_pieces
 
 __all__ = ["FormatFindings", "compare_formats", "find_differences"]
@@ -170,7 +171,7 @@ def _judge(first: Path, other: Path, tails: list[_Tail], found: FormatFindings) 
         rows = f"{rows_from_to(tail.before, tail.before + tail.rows)} of {tail.of}"
         told = tail.run in known(tail.lacking)
         if tail.is_whole and not told:
-            told = tail.run in known(tail.of) and not lacks_last_file(tail.lacking)
+            told = tail.run in known(tail.of) and next_file(tail.lacking) is None
         if not told:
             lost = True
             found.problems.append(
@@ -243,7 +244,9 @@ def _compare(first: Path, other: Path, table: str) -> _Comparison:
         if same < count:
             found.parted = row + same
             break
-    return _Comparison() if damages.count else found
+    # Rows at the end that are missing are a difference; those before it would shift all others.
+    unread = any(not isinstance(damage, MissingFile) for damage in damages.listed)
+    return _Comparison() if unread else found
 
 
 def _are_of_two_runs(one: Any, other: Any) -> bool:

@@ -22,7 +22,7 @@ from penstock.record.archives.stores import ArchiveError, S3Store
 from penstock.record.arrow import pyarrow_module
 from penstock.record.damage import UNREADABLE, DamageList
 from penstock.record.errors import RecordError, SinkDependencyError
-from penstock.record.stored_parts import plain_schema
+from penstock.record.stored_parts import next_file, plain_schema
 
 __all__ = ["QueryError", "QuerySession", "parquet_files", "s3_datasets"]
 
@@ -369,9 +369,14 @@ def _of_recording(path: Path, damages: DamageList) -> ParquetFiles | None:
         return ParquetFiles(_complete(parts, damages), inside)
     if path.suffix != _SUFFIX or parts_path(path).is_dir():
         return None
-    files = [part for _, part in numbered_parts(path)]
+    numbered = numbered_parts(path)
+    files = [part for _, part in numbered]
     if not files or any(part.stat().st_size == 0 for part in files):
         return None  # reserved by a recorder
+    following = next_file(path)
+    gap = [number for number, _ in numbered] != [*range(1, len(numbered) + 1)]
+    if gap or (following is not None and not following.exists()):
+        return None  # the reader of all formats tells which file is missing
     return ParquetFiles(_complete(files, damages), False)
 
 

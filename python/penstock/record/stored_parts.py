@@ -16,6 +16,7 @@ from penstock.record._files.line_ends import rows_of_text
 from penstock.record._files.sqlite_log import lock_path
 from penstock.record._parts.compaction import joined_parts
 from penstock.record._parts.parts_folder import RUNS_KEY, PartsFolder, parts_path
+from penstock.record._stored.continuation import first_file, next_file
 from penstock.record._stored.line_tables import csv_pieces, csv_table, jsonl_pieces, jsonl_table
 from penstock.record._stored.sound_tables import described_schema, plain_schema, sound_table
 from penstock.record._stored.sqlite_tables import connected, sqlite_pieces, sqlite_tables
@@ -36,7 +37,9 @@ __all__ = [
     "check_recording",
     "described_schema",
     "files_at",
+    "first_file",
     "is_growing",
+    "next_file",
     "plain_schema",
     "recordings_at",
     "recordings_in_order",
@@ -214,6 +217,9 @@ def _files_in_order(path: Path, damages: DamageList) -> Iterator[Path]:
             damages.note(missing, "", f"it is missing, and {part.name} is there")
         expected = number + 1
         yield part
+    following = next_file(path)
+    if following is not None and not following.exists():
+        damages.note_missing(following, f"it is missing, and {path.name} goes on in it")
 
 
 def _table_of(path: Path, damages: DamageList) -> Any:

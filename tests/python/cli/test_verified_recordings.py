@@ -12,11 +12,13 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
+import penstock.record
 from penstock.cli._stored.checks import check
 from penstock.cli._stored.reading import read_parts
-from penstock.record import ParquetSink
+from penstock.record import DamagedError, Field, ParquetSink, RecordSchema
+from penstock.record.sink_choice import sink_for
 from tests.python.cli.made_recordings import changing_recording, output, record_into, rewritten
-from tests.python.record.batches import flow_batch
+from tests.python.record.batches import MASS_FLOW, flow_batch
 
 
 @pytest.mark.parametrize("name", ["run.csv", "run.parquet", "run.jsonl", "run.sqlite", ""])
@@ -145,3 +147,49 @@ def test_recover_and_verify_go_on_behind_a_file_that_cannot_be_read(
     data = (tmp_path / "run.csv").read_bytes()
     (tmp_path / "run.csv").write_bytes(data.replace(b"fuel", b"fool", 1))
     assert output(capsys, "verify", away[0], tmp_path / "run.csv")[0] == 8
+
+
+def in_two_files(path: Path) -> Path:
+    """A recording whose columns change; the second file."""
+    wider = RecordSchema((*MASS_FLOW.fields, Field("Abs_Press", "float")), MASS_FLOW.metadata)
+
+    async def main() -> None:
+        async with sink_for(path) as sink:
+            await sink.write_batch(flow_batch(20))
+            await sink.write_batch(flow_batch(20, first=20, schema=wider))
+
+    anyio.run(main)
+    return path.with_stem(f"{path.stem}.part2")
+
+
+@pytest.mark.parametrize("name", ["run.csv", "run.jsonl", "run.parquet", "run.arrow"])
+def test_a_file_that_goes_on_in_a_missing_one_is_no_whole_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    path = tmp_path / name
+    second = in_two_files(path)
+    assert output(capsys, "verify", path)[0] == 0
+    second.rename(tmp_path / "elsewhere")
+    for target in (path, tmp_path):
+        code, out, _ = output(capsys, "verify", target)
+        assert (code, "1 problems" in out) == (8, True), out
+        assert f"  damaged: {second}: it is missing, and {name} goes on in it\n" in out
+    with pytest.raises(DamagedError, match="goes on in it"):
+        penstock.record.open(path).to_arrow()
+    assert len(penstock.record.open(path, strict=False).to_arrow()) == 20
+
+
+def test_a_part_that_is_checked_alone_is_named_as_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.csv"
+    second = in_two_files(path)
+    code, out, _ = output(capsys, "verify", second)
+    assert code == 0
+    assert "  part: run.part2.csv is one part of a recording" in out
+    assert f"penstock verify {path} checks all of them" in out
+    path.rename(tmp_path / "elsewhere")
+    for target in (second, tmp_path):
+        code, out, _ = output(capsys, "verify", target)
+        assert code == 8
+        assert f"  damaged: {path}: it is missing, and run.part2.csv is there\n" in out

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
+import penstock.record
 from penstock.cli import main
 from penstock.record import ParquetSink, RecoveryError, check_seals, recover
 from penstock.record._cut_off_runs import cut_off_runs
 from penstock.record._seals.seal import seals_path
 from penstock.record._seals.seal_writer import WholeFileSeal
+from penstock.record._sinks.line_file import LineFile
 from penstock.record.format_comparison import find_differences
 from penstock.record.sink_choice import sink_for
 from tests.python.record.batches import flow_batch
@@ -264,6 +268,37 @@ def test_a_run_behind_another_that_was_killed_between_two_parts_is_known_to_be_c
     assert cut_off_runs(killed_file) == {"two"}
     record(killed_file, "three", 400, 10)
     assert cut_off_runs(killed_file) == {"two"}
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("name", ["run.csv", "run.jsonl"])
+def test_a_kill_between_two_files_leaves_none_that_names_a_missing_one(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    after: bool,
+) -> None:
+    live, kept = tmp_path / "live", tmp_path / "kept"
+    live.mkdir()
+    finish = LineFile._finish_part
+
+    def finish_and_copy(file: LineFile, facts: Mapping[str, Any]) -> None:
+        moments = [after, not after] if "continued_in" in facts else [False, False]
+        if moments[1]:
+            shutil.copytree(live, kept)
+        finish(file, facts)
+        if moments[0]:
+            shutil.copytree(live, kept)
+
+    record(live / name, "one", 0, 20)
+    with monkeypatch.context() as patched:
+        patched.setattr(LineFile, "_finish_part", finish_and_copy)
+        record(live / name, "two", 40, 20)
+    assert main(["verify", str(kept / name)]) == 0, capsys.readouterr().out
+    record(kept / name, "three", 100, 10)
+    assert main(["verify", "--deep", str(kept / name)]) == 0, capsys.readouterr().out
+    assert len(penstock.record.open(kept / name).to_arrow()) == 30
 
 
 @pytest.mark.parametrize("name", ["run.csv", "run.jsonl"])

@@ -33,8 +33,9 @@ class Findings:
 
     ``damaged`` counts the places that cannot be read; ``seals`` has what those of its files say;
     ``formats`` where several formats of the same run differ, and ``seams`` where a kill has taken
-    different ends of a run from them. ``pauses`` are the times between runs. Neither seams nor
-    pauses are a problem.
+    different ends of a run from them. ``pauses`` are the times between runs, and ``apart`` tells of
+    files that are one part of a recording whose others were not checked. None of these three is a
+    problem.
     """
 
     parts: int = 0
@@ -48,6 +49,7 @@ class Findings:
     formats: list[str] = field(default_factory=list)
     seams: list[str] = field(default_factory=list)
     pauses: list[str] = field(default_factory=list)
+    apart: list[str] = field(default_factory=list)
 
     @property
     def problems(self) -> int:

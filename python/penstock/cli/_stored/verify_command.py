@@ -15,10 +15,17 @@ from penstock.cli._stored.checks import NEEDED, DeviceFindings, Findings, check
 from penstock.cli._stored.reading import name_of, read_parts
 from penstock.record import PublicKey, SealFindings, SigningKey, check_seals
 from penstock.record.damage import ShorterFormat
-from penstock.record.errors import RecordError
+from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.format_comparison import FormatFindings, find_differences
 from penstock.record.postgres_server import is_postgres
-from penstock.record.stored_parts import StoredPart, check_recording, recordings_at
+from penstock.record.stored_parts import (
+    StoredPart,
+    check_recording,
+    first_file,
+    next_file,
+    recordings_at,
+    was_cut_off,
+)
 from penstock.record.view import StoredRecording
 
 __all__ = ["recover_files", "run_verify"]
@@ -84,6 +91,8 @@ def _check(file: str, table: str, key: PublicKey | None, deep: bool) -> Findings
     if not is_postgres(file) and Path(file).is_dir():
         formats = find_differences(Path(file), table)
     findings.formats, findings.seams = formats.problems, formats.seams
+    if not is_postgres(file):
+        _tell_apart(Path(file), findings)
     for recording in found:
         damages = [
             damage
@@ -97,6 +106,27 @@ def _check(file: str, table: str, key: PublicKey | None, deep: bool) -> Findings
     if is_postgres(file) and key is not None:
         findings.schema.append("rows on a server are not sealed, so nothing is signed")
     return findings
+
+
+def _tell_apart(path: Path, findings: Findings) -> None:
+    """Tell of a file that is one part of a recording: it may be whole, and the recording not."""
+    missing: dict[Path, str] = {}
+    for part in recordings_at(path):
+        first, following = first_file(part), next_file(part)
+        if first is not None and not first.exists() and not was_cut_off(first):
+            missing.setdefault(first, f"{first}: it is missing, and {part.name} is there")
+        elif first is not None:
+            findings.apart.append(
+                f"{part.name} is one part of a recording, and the others were not checked: "
+                f"penstock verify {first} checks all of them"
+            )
+        elif following is not None and following.exists():
+            findings.apart.append(
+                f"{part.name} goes on in {following.name}, which was not checked: by its name, it "
+                f"is no part of {part.name}; give both the same name again, up to .partN"
+            )
+    findings.damages += missing.values()
+    findings.damaged += len(missing)
 
 
 def _check_seals(file: str, key: PublicKey | None) -> list[SealFindings]:
@@ -173,6 +203,7 @@ def _as_text(file: str, findings: Findings) -> str:
         *(f"  formats: {harmless(problem)}" for problem in findings.formats),
         *(f"  seam: {harmless(seam)}" for seam in findings.seams),
         *(f"  pause: {pause}" for pause in findings.pauses),
+        *(f"  part: {harmless(part)}" for part in findings.apart),
         *(f"  damaged: {harmless(damage)}" for damage in findings.damages),
     ]
     if (more := findings.damaged - len(findings.damages)) > 0:

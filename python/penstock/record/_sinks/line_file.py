@@ -65,6 +65,26 @@ class Rotation:
             raise ValueError(f"rotate_interval must be more than 0, not {self.seconds!r}")
 
 
+@dataclass(slots=True)
+class _NewPart:
+    """A part that is there, with what belongs beside it, and has nothing in it yet."""
+
+    path: Path
+    descriptor: int
+    regular: bool
+    created: list[Path]
+    seals: SealWriter | None = None
+
+    def remove(self) -> None:
+        """Remove what was created."""
+        if self.seals is not None:
+            self.seals.abandon()
+        os.close(self.descriptor)
+        for path in self.created:
+            with explained("remove", path):
+                path.unlink(missing_ok=True)
+
+
 class LineFile(ABC):
     """The synchronous half of a sink that writes lines."""
 
@@ -150,7 +170,7 @@ class LineFile(ABC):
                     f"{taken} already exists, and would be read as a part of {self.path}: choose "
                     "another name, or pass overwrite=True to replace it"
                 )
-            self._create(self.path)
+            self._take(self._create(self.path))
 
     def write(self, batch: SampleBatch) -> None:
         if self._failed or self._descriptor < 0:
@@ -207,24 +227,31 @@ class LineFile(ABC):
 
     # -- parts --------------------------------------------------------------------------------
 
-    def _create(self, path: Path) -> None:
+    def _create(self, path: Path) -> _NewPart:
         with explained("create", path):
             existed = path.exists()
-        self._descriptor = create_file(path, overwrite=self._overwrite)
-        self._regular = is_regular(self._descriptor)
-        self._created = [] if existed else [path]
-        if self._regular:
+        descriptor = create_file(path, overwrite=self._overwrite)
+        part = _NewPart(path, descriptor, is_regular(descriptor), [] if existed else [path])
+        if part.regular:
             try:
-                self._created += self._reserve(path)
+                part.created += self._reserve(path)
                 with explained("create", path):
                     if self._sealed and not existed:
-                        self._seals = SealWriter.create(path, self._key, overwrite=self._overwrite)
-                        self._created.append(self._seals.path)
+                        part.seals = SealWriter.create(path, self._key, overwrite=self._overwrite)
+                        part.created.append(part.seals.path)
                     sync_folder(os.fspath(path))
             except BaseException:
-                self._discard()
+                part.remove()
                 raise
-        self.paths.append(path)
+        return part
+
+    def _take(self, part: _NewPart) -> None:
+        """Write into a part from here on."""
+        self._descriptor = part.descriptor
+        self._regular = part.regular
+        self._created = part.created
+        self._seals = part.seals
+        self.paths.append(part.path)
         self._end = 0
         self._rows = 0
 
@@ -300,11 +327,19 @@ class LineFile(ABC):
 
     def _begin_part(self, schema: RecordSchema) -> None:
         following = part_path(self.path, len(self.paths) + 1)
-        if not self._has_other_ends:
-            self._finish_part({"continued_in": following.name})
+        # In this order, a part that a kill leaves never names one that is not there, and has no
+        # torn end with another part behind it.
+        self.sync()
+        part = self._create(following)
+        try:
+            if not self._has_other_ends:
+                self._finish_part({"continued_in": following.name})
+        except BaseException:
+            part.remove()
+            raise
         self._has_other_ends = False
         self._release()
-        self._create(following)
+        self._take(part)
         self._begin(schema)
 
     def _finish_part(self, facts: Mapping[str, Any]) -> None:
