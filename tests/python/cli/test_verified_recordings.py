@@ -193,3 +193,61 @@ def test_a_part_that_is_checked_alone_is_named_as_one(
         code, out, _ = output(capsys, "verify", target)
         assert code == 8
         assert f"  damaged: {path}: it is missing, and run.part2.csv is there\n" in out
+
+
+def test_recover_takes_all_recordings_of_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "runs" / "run-1"
+    folder.mkdir(parents=True)
+    record_into(folder)
+    torn = [folder / "run.csv", folder / "run.jsonl"]
+    for path in torn:
+        with path.open("ab") as file:
+            file.write(b"fuel,A")
+    beside = {path: path.read_bytes() for path in folder.iterdir() if path not in torn}
+    code, out, err = output(capsys, "recover", tmp_path / "runs")
+    assert (code, err) == (0, "")
+    for path in torn:
+        kept = path.with_name(f"{path.name}.torn")
+        assert f"recovered {path}: 6 bytes of a torn end cut off and kept in {kept}" in out
+        assert kept.read_bytes() == b"fuel,A"
+    for name in ("run.parquet", "run.sqlite"):
+        assert f"{folder / name} is complete; nothing to recover" in out
+    assert {path: path.read_bytes() for path in beside} == beside
+    assert output(capsys, "verify", folder)[0] == 0
+
+
+def test_recover_of_a_folder_tells_each_file_and_touches_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_into(tmp_path)
+    (tmp_path / "notes.csv").write_bytes(b"who,what\nme,this and tha")
+    with (tmp_path / "run.csv").open("ab") as file:
+        file.write(b"x" * 100_000)
+    with (tmp_path / "run.jsonl").open("ab") as file:
+        file.write(b"fuel,A")
+    before = (tmp_path / "run.csv").read_bytes()
+    code, out, err = output(capsys, "recover", tmp_path)
+    assert code == 5
+    assert f"{tmp_path / 'notes.csv'} was not written by Penstock" in err
+    assert f"{tmp_path / 'run.csv'} cannot be read from byte" in err
+    assert f"recovered {tmp_path / 'run.jsonl'}: 6 bytes" in out
+    assert (tmp_path / "run.csv").read_bytes() == before
+    assert (tmp_path / "notes.csv").read_bytes() == b"who,what\nme,this and tha"
+    assert [path.name for path in tmp_path.glob("*.torn*")] == ["run.jsonl.torn"]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (empty / "notes.txt").write_text("mine")
+    code, _, err = output(capsys, "recover", empty)
+    assert (code, "is not the folder of a recording" in err) == (5, True)
+
+
+def test_recover_mends_a_file_behind_one_that_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_into(tmp_path)
+    third = tmp_path / "run.part3.csv"
+    third.write_bytes((tmp_path / "run.csv").read_bytes() + b"fuel,A")
+    code, out, _ = output(capsys, "recover", tmp_path / "run.csv")
+    assert (code, f"kept in {third}.torn" in out) == (0, True)

@@ -199,11 +199,12 @@ def test_the_configuration_file_records_and_its_files_can_be_used(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("run.toml").write_text(PATIENT_TOML.replace("/dev/ttyUSB0", instruments.ascii))
-    (recover,) = [line for line in LINES if line.startswith("penstock recover argon")]
+    recovering = [line for line in LINES if line.startswith("penstock recover argon")]
+    assert len(recovering) == 2
     recording = "argon-run/samples.parquet"
     for line in (
         "penstock record run.toml --duration 2 --no-plot",
-        recover,
+        *recovering,
         f"penstock export {recording} out.csv --every 1 --method mean",
         f"penstock export {recording} litres.csv --unit Mass_Flow=SLPM --standard 25C,14.696psia",
         f"penstock plot {recording} --out flow.svg",

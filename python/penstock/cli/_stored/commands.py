@@ -31,10 +31,15 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
         "recover",
         "complete the files of a run that was cut off",
         "Complete files after a kill or a power cut: add the rows of the journal, and cut off a "
-        "torn end, which is kept next to the file in NAME.torn. A complete file is not changed.",
+        "torn end, which is kept next to the file in NAME.torn. Of a folder, all recordings in it "
+        "are completed. A complete file is not changed.",
     )
     recover.add_argument(
-        "files", nargs="+", type=recording_address, metavar="FILE", help="a file of the run"
+        "files",
+        nargs="+",
+        type=recording_address,
+        metavar="FILE",
+        help="a file of the run, or its folder",
     )
     recover.add_argument(
         "--force",

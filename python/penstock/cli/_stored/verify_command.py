@@ -62,12 +62,15 @@ def run_verify(options: argparse.Namespace) -> int:
     return ExitCode.FOUND if found else worst
 
 
-def _for_each(files: Sequence[str], work: Callable[[str], None]) -> int:
-    """Do ``work`` with each file, also behind one that fails; the highest exit code of all."""
+def _for_each(files: Sequence[str], work: Callable[[str], int | None]) -> int:
+    """Do ``work`` with each file, also behind one that fails; the highest exit code of all.
+
+    ``work`` may return a code itself.
+    """
     worst = int(ExitCode.OK)
     for file in files:
         try:
-            work(file)
+            worst = max(worst, work(file) or 0)
         except CommandError as error:
             print_error(str(error), error)
             worst = max(worst, int(error.code))
@@ -226,9 +229,28 @@ def _as_text(file: str, findings: Findings) -> str:
 
 
 def recover_files(options: argparse.Namespace) -> int:
-    """Recover each file of ``options.files``, also behind one that cannot be; the worst code."""
+    """Recover each recording of ``options.files``, also behind one that cannot be.
+
+    Of a folder of runs, these are all recordings in it. Returns the worst code.
+    """
     key = signing_key(options.sign)
-    return _for_each(options.files, lambda file: _recover(file, options, key))
+
+    def recover_one(file: str) -> None:
+        _recover(file, options, key)
+
+    def recover_all(target: str) -> int:
+        return _for_each(_recordings_of(target), recover_one)
+
+    return _for_each(options.files, recover_all)
+
+
+def _recordings_of(target: str) -> list[str]:
+    try:
+        if is_postgres(target) or not Path(target).is_dir():
+            return [target]
+        return list(map(str, recordings_at(Path(target)))) or [target]
+    except OSError as error:
+        raise _unreadable(target, error) from error
 
 
 def _recover(file: str, options: argparse.Namespace, key: SigningKey | None) -> None:
@@ -242,6 +264,8 @@ def _recover(file: str, options: argparse.Namespace, key: SigningKey | None) -> 
         )
     try:
         result = recover(file, force=options.force, sign=key)
+    except SinkDependencyError as error:
+        raise CommandError(one_line(error), ExitCode.MISSING_PART) from error
     except RecordError as error:
         raise CommandError(one_line(error), ExitCode.OUTPUT) from error
     except OSError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
@@ -13,7 +12,7 @@ from typing import Any
 
 from penstock._durable_files import find_leftovers
 from penstock._torn_end import Cut, EndTooLargeError, check_size, keep_copy
-from penstock.record._files.files import explained, lock_file, part_path
+from penstock.record._files.files import explained, lock_file, numbered_parts
 from penstock.record._files.line_ends import RepairedLines, repair_lines
 from penstock.record._files.sqlite_log import (
     keep_torn_log,
@@ -215,18 +214,16 @@ def _rows_in(path: Path, table_format: TableFormat) -> int:
     return sum(map(table_format.count_rows, _files_of(path)))
 
 
-def _files_of(path: Path) -> Iterator[Path]:
-    number = 1
-    while (part := part_path(path, number)).exists():
-        yield part
-        number += 1
+def _files_of(path: Path) -> list[Path]:
+    """Those behind one that is missing too."""
+    return [part for _, part in numbered_parts(path)]
 
 
 def _recover_lines(path: Path, force: bool, key: SigningKey | None) -> Recovery:
     """Repair a text file and the parts that follow it: a resumed run is in another one."""
     found: list[RepairedLines] = []
     cuts: list[Cut] = []
-    while (part := part_path(path, len(found) + 1)).exists():
+    for part in _files_of(path):
         try:
             found.append(_repaired(part, force, key))
         except RecordError as error:
