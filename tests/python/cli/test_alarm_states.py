@@ -89,6 +89,35 @@ def test_an_alarm_is_told_once_though_the_recorder_is_killed(
 
 
 @pytest.mark.usefixtures("native_loop")
+def test_a_run_that_a_signal_ends_tries_its_alarms_once_more(
+    start: Any, penstock: Any, simulator: Any, tmp_path: Path
+) -> None:
+    _, (port,) = simulator("A:500")
+    (tmp_path / "secret").write_text("of the tests")
+    with receiver(b"of the tests") as hook:
+        hook.answers = [503]  # after which the next attempt is seconds away
+        (tmp_path / "run.toml").write_text(
+            '[record]\nrate_hz = 20\nout = "out"\nformats = ["csv"]\n'
+            f'[alarm]\nwebhook = "{hook.url}"\nsecret_file = "secret"\n'
+            f'[[device]]\nname = "argon"\nport = "{port}"\nbaudrate = 115200\ntimeout = 10\n'
+            '[[device.limit]]\nfield = "Abs_Press"\nhigh = 1\n'
+        )
+        running = start("record", "run.toml", "--no-plot")
+        hook.wait_for(1)
+        second = tmp_path / "second.toml"
+        text = (tmp_path / "run.toml").read_text().replace('out = "out"', 'out = "other"')
+        second.write_text(text.replace("[alarm]\n", '[alarm]\nbook = "out/alarms.json"\n'))
+        refused = penstock("record", "second.toml", "--no-plot")
+        assert refused.returncode == 5
+        assert "[alarm] book: the alarm book out/alarms.json is in use by another" in refused.stderr
+        running.process.send_signal(signal.SIGTERM)
+        assert running.finish()[0] == 143
+        assert len(set(hook.wait_for(2))) == 1
+    assert not (tmp_path / "out" / "alarms.json-lock").exists()
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.usefixtures("native_loop")
 def test_a_run_without_a_book_says_so(
     start: Any, penstock: Any, simulator: Any, tmp_path: Path
 ) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import math
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -102,7 +105,66 @@ def test_a_restart_begins_no_alarm_again_and_forgets_none(tmp_path: Path) -> Non
     assert not alarms.begin(KEY, "too high", 3.0)
     assert (types(alarms), types(alarms, "other")) == (["begin"], [])
     assert alarms.end(KEY, "inside", 1.0)
+    alarms.close()
     assert [each.state for each in book(tmp_path, "hook").entries()] == ["returned"]
+
+
+def test_one_recorder_has_a_book_until_it_closes_it(tmp_path: Path) -> None:
+    """Two would overwrite each other's acknowledgements: each has the content in memory."""
+    (tmp_path / "link.json").symlink_to("alarms.json")
+    (tmp_path / ".alarms.json.0123abcd.tmp").write_text("of a kill")
+    first = book(tmp_path, "hook")
+    first.begin(KEY, "too high", 3.0)
+    for name in ("alarms.json", "link.json"):
+        with pytest.raises(AlarmBookError, match=f"{name} is in use by another recorder"):
+            AlarmBook(tmp_path / name, ())
+    first.acknowledge(KEY, "ann")
+    first.close()
+    with pytest.raises(AlarmBookError, match="is closed"):
+        first.end(KEY, "inside", 1.0)
+    second = AlarmBook(tmp_path / "link.json", ["hook"])
+    assert (state(second), types(second)) == ("acknowledged", ["begin", "acknowledge"])
+    second.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alarms.json", "link.json"]
+
+
+def test_a_kill_leaves_the_book_to_the_next_recorder(tmp_path: Path) -> None:
+    program = (
+        "import sys; from penstock.record.alarms import AlarmBook\n"
+        "book = AlarmBook(sys.argv[1], ())\n"
+        "book.begin(sys.argv[2], 'too high', 3.0); print(flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "alarms.json"), KEY]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline()
+        with pytest.raises(AlarmBookError, match="in use by another recorder"):
+            book(tmp_path)
+        other.kill()
+    assert state(book(tmp_path)) == "unacknowledged"
+
+
+def test_a_folder_that_is_not_there_is_told_before_the_first_alarm(tmp_path: Path) -> None:
+    with pytest.raises(AlarmBookError, match=r"alarms\.json cannot be used: .*create the folder"):
+        book(tmp_path / "nowhere")
+
+
+def test_what_a_person_asks_is_not_done_if_it_cannot_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alarms = book(tmp_path, "hook")
+    alarms.begin(KEY, "too high", 3.0)
+
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("penstock.record.alarms.alarm_book.put_file", refuse)
+        for ask in (alarms.acknowledge, lambda key, by: alarms.shelve(key, 60, by)):
+            with pytest.raises(AlarmBookError, match="cannot be written: No space left"):
+                ask(KEY, "ann")
+    assert (state(alarms), types(alarms)) == ("unacknowledged", ["begin"])
+    alarms.acknowledge(KEY, "ann")
+    assert state(alarms) == "acknowledged"
 
 
 def test_what_waits_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +222,7 @@ def test_what_was_not_taken_is_delivered_by_the_next_run(tmp_path: Path, secret:
     alarms.begin(KEY, "too high", 3.0)
     identity = alarms.waiting("hook")[0]["id"]
     assert delivery.close() == 1
+    alarms.close()
     with receiver(SECRET, port) as hook:
         again = book(tmp_path, "hook")
         assert not again.begin(KEY, "too high", 3.0)  # it is the alarm of the former run
@@ -168,6 +231,7 @@ def test_what_was_not_taken_is_delivered_by_the_next_run(tmp_path: Path, secret:
         assert hook.wait_for(1) == [identity]
         assert delivery.close() == 0
         assert len(hook.got) == 1
+    again.close()
     assert types(book(tmp_path, "hook")) == []
 
 

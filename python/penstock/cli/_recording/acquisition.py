@@ -126,7 +126,7 @@ async def acquire(
             states = None
             if plan.alarm is not None and plan.alarm.has_book:
                 states = AlarmStates(plan.alarm, plan.out)
-                stack.push_async_callback(anyio.to_thread.run_sync, states.close)
+                stack.push_async_callback(_close_alarms, states, display)
             manager = AlicatManager(error_policy=ErrorPolicy.RETURN)
             await stack.enter_async_context(manager)
             joining = Joining(manager, progress, partial(tell, display))
@@ -188,6 +188,13 @@ async def acquire(
     outcome.files += written_files(paths)
     outcome.files += written_files(sink.path for sink in spare if sink.path.exists())
     return outcome
+
+
+async def _close_alarms(states: AlarmStates, display: Display) -> None:
+    """Finish the alarm book. Shielded: a signal that ends the run is no reason to lose an alarm."""
+    with anyio.CancelScope(shield=True):
+        for text in await anyio.to_thread.run_sync(states.close):
+            await tell(display, f"penstock: {text}")
 
 
 async def _leave_safe(safe_states: SafeStates, progress: Progress, display: Display) -> None:

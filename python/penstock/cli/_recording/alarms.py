@@ -13,7 +13,6 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -200,9 +199,13 @@ class AlarmStates:
             raise CommandError(f"[alarm]: {one_line(error)}", ExitCode.CONFIG) from error
         try:
             self._book = AlarmBook(plan.book or folder / _BOOK, destinations, latch=plan.latch)
-            self._delivery = AlarmDelivery(self._book, destinations)
+        except AlarmBookError as error:
+            raise CommandError(f"[alarm] book: {one_line(error)}", ExitCode.OUTPUT) from error
+        self._delivery = AlarmDelivery(self._book, destinations)
+        try:
             self._delivery.start()
-        except (AlarmBookError, OSError) as error:
+        except OSError as error:
+            self._book.close()
             raise CommandError(one_line(error), ExitCode.OUTPUT) from error
         # Alarms that have begun in a former run: what ends them may have happened meanwhile.
         self._former = {entry.key for entry in self._book.entries() if entry.active}
@@ -286,10 +289,23 @@ class AlarmStates:
                 recording.note(one_line(error), kind="alarm_delivery")
             await anyio.to_thread.run_sync(self._delivery.look)
 
-    def close(self) -> None:
-        """Write what has changed last, and try once more to deliver what waits. It blocks."""
+    def close(self) -> list[str]:
+        """Write what has changed last, and try once more to deliver what waits. It blocks.
+
+        Returns sentences about what could not be done.
+        """
+        told: list[str] = []
         for change in self._changes:
-            with suppress(AlarmBookError):
+            try:
                 change()
+            except AlarmBookError as error:
+                told.append(one_line(error))
         self._changes.clear()
-        self._delivery.close()
+        if left := self._delivery.close():
+            told += self._delivery.said
+            told.append(
+                f"{left} events of alarms were not delivered; they are in {self._book.path}, and "
+                "the next run with this book delivers them"
+            )
+        self._book.close()
+        return told

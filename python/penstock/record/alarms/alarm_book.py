@@ -12,20 +12,24 @@ notifications that are left with the same ids.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import json
 import math
 import os
 import secrets
 import threading
 import time
-from collections.abc import Iterable
+import weakref
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from penstock._durable_files import put_file, sync_folder, write_fully
-from penstock.record.errors import RecordError
+from penstock._durable_files import find_leftovers, put_file, sync_folder, write_fully
+from penstock.record._files.files import take_lock_file
+from penstock.record.errors import RecordError, SinkWriteError
 
 __all__ = ["AlarmBook", "AlarmBookError", "AlarmEntry"]
 
@@ -90,14 +94,18 @@ class _Content:
 class AlarmBook:
     """The book of one installation. Its methods block for a sync, and may be called by any thread.
 
+    One recorder has it, from here to :meth:`close` or to the end of its process: it keeps the
+    content in memory, and would overwrite what another one has written. The lock is on the file
+    ``NAME-lock`` beside the book.
+
     Args:
         path: the file; created when it is needed.
         destinations: the names of the destinations of notifications.
         latch: whether alarms stay until they are reset.
 
     Raises:
-        AlarmBookError: the file exists and is not an alarm book, or it cannot be read. Any method
-            raises it too, if the file cannot be written.
+        AlarmBookError: another recorder has the book, the file exists and is not an alarm book, or
+            it cannot be read. Any method raises it too, if the file cannot be written.
     """
 
     def __init__(
@@ -106,11 +114,23 @@ class AlarmBook:
         self.path: Path = Path(path)
         self._latch = latch
         self._lock = threading.Lock()
-        self._content = self._read()
+        beside = Path(f"{os.path.realpath(self.path)}-lock")
+        self._release = weakref.finalize(self, _unlock, beside, self._take(beside))
+        self._release.atexit = False  # a child that was forked has it too
+        try:
+            self._content = self._read()
+            self._remove_leftovers()
+        except BaseException:
+            self.close()
+            raise
         # Notifications for removed destinations are dropped, all others are kept.
         self._content.waiting = {
             name: self._content.waiting.get(name, []) for name in dict.fromkeys(destinations)
         }
+
+    def close(self) -> None:
+        """Leave the book to another recorder. It cannot be changed any more."""
+        self._release()
 
     def entries(self) -> list[AlarmEntry]:
         """All alarms that have ever begun, by key; copies."""
@@ -148,7 +168,7 @@ class AlarmBook:
 
     def acknowledge(self, key: str, by: str) -> None:
         """A person has seen the alarm. AlarmBookError: there is nothing to acknowledge."""
-        with self._lock:
+        with self._asked():
             entry = self._entry(key)
             if entry.acknowledged:
                 raise AlarmBookError(f"{key} is {entry.state}: there is nothing to acknowledge")
@@ -157,7 +177,7 @@ class AlarmBook:
 
     def reset(self, key: str, by: str) -> None:
         """End a latched alarm. AlarmBookError: it is not latched, still active, or not seen."""
-        with self._lock:
+        with self._asked():
             entry = self._entry(key)
             if not entry.latched:
                 raise AlarmBookError(f"{key} is {entry.state}, and not latched")
@@ -173,7 +193,7 @@ class AlarmBook:
         Raises:
             AlarmBookError: the time is too long, or there is no such alarm.
         """
-        with self._lock:
+        with self._asked():
             entry = self._entry(key)
             if not 0 < seconds <= _LONGEST_SHELF_S:
                 raise AlarmBookError(
@@ -185,7 +205,7 @@ class AlarmBook:
 
     def unshelve(self, key: str, by: str) -> None:
         """Send notifications of an alarm again. AlarmBookError: it is not shelved."""
-        with self._lock:
+        with self._asked():
             entry = self._entry(key)
             if entry.shelved_until is None:
                 raise AlarmBookError(f"{key} is not shelved")
@@ -218,6 +238,17 @@ class AlarmBook:
             kept = [each for each in waiting if each["id"] != identity]
             self._content.waiting[destination] = kept
             self._write()
+
+    @contextlib.contextmanager
+    def _asked(self) -> Iterator[None]:
+        """The lock, for what a person asks: it is done and in the file, or not done at all."""
+        with self._lock:
+            before = copy.deepcopy(self._content)
+            try:
+                yield
+            except BaseException:
+                self._content = before
+                raise
 
     def _entry(self, key: str) -> AlarmEntry:
         entry = self._content.entries.get(key)
@@ -269,7 +300,28 @@ class AlarmBook:
                 f"{self.path} is not an alarm book ({error}): move it away to begin a new one"
             ) from error
 
+    def _take(self, beside: Path) -> int:
+        """Lock the book; the descriptor that holds it."""
+        try:
+            return take_lock_file(beside, self.path)
+        except SinkWriteError as error:
+            reason = f"cannot be used: {error}"
+            if isinstance(error.__cause__, BlockingIOError):
+                reason = (
+                    "is in use by another recorder, and two would lose each other's alarms and "
+                    "acknowledgements: end the other one, or give this one a book of its own"
+                )
+            raise AlarmBookError(f"the alarm book {self.path} {reason}") from error
+
+    def _remove_leftovers(self) -> None:
+        """What a kill has left of a change, which nobody writes any more."""
+        with contextlib.suppress(OSError):
+            for leftover in find_leftovers(os.path.realpath(self.path)):
+                os.unlink(leftover)
+
     def _write(self) -> None:
+        if not self._release.alive:
+            raise AlarmBookError(f"the alarm book {self.path} is closed: open it again")
         data = json.dumps(asdict(self._content), indent=1).encode()
         try:
             os.close(put_file(self.path, partial(write_fully, data=data)))
@@ -278,3 +330,9 @@ class AlarmBook:
             raise AlarmBookError(
                 f"the alarm book {self.path} cannot be written: {error.strerror}"
             ) from error
+
+
+def _unlock(beside: Path, lock: int) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(beside)
+    os.close(lock)
