@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -12,6 +14,7 @@ import pytest
 import penstock.record
 from penstock.cli import main
 from penstock.record import SqliteSink
+from penstock.record._stored.sqlite_tables import connected
 from tests.python.record.batches import flow_batch
 from tests.python.record.sealed_recordings import write
 
@@ -61,9 +64,40 @@ def test_a_log_that_a_kill_has_left_is_read_and_stays(tmp_path: Path) -> None:
     assert rows_of(path) == 50
     assert main(["verify", str(path)]) == 0
     assert rows_of(path) == 50
-    after = content(path.parent)
-    after.pop("run.sqlite-shm", None)  # SQLite's index of the log, which is not part of the data
-    assert after == before
+    assert main(["verify", str(path.parent)]) == 0
+    assert main(["export", str(path), str(tmp_path / "out.csv")]) == 0
+    assert content(path.parent) == before
+
+
+def count(database: sqlite3.Connection) -> int:
+    ((rows,),) = database.execute("SELECT count(*) FROM samples")
+    return int(rows)
+
+
+def test_readers_of_one_process_share_the_index_that_the_last_one_removes(tmp_path: Path) -> None:
+    path = killed_database(tmp_path, 5)
+    before = content(path.parent)
+    with closing(connected(path)) as first:
+        assert count(first) == 50
+        with closing(connected(path)) as second:
+            assert count(second) == 50
+        assert path.with_name("run.sqlite-shm").exists()
+        assert count(first) == 50
+    assert content(path.parent) == before
+
+
+def test_an_index_that_somebody_uses_or_that_was_there_stays(tmp_path: Path) -> None:
+    path = killed_database(tmp_path, 5)
+    index = path.with_name("run.sqlite-shm")
+    with closing(connected(path)) as ours:
+        assert count(ours) == 50
+        other = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+        assert count(other) == 50
+    with closing(other):
+        assert index.exists()
+        assert count(other) == 50
+    assert rows_of(path) == 50
+    assert index.exists()
 
 
 def test_a_damaged_log_is_named_and_stays_for_recover(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.record._files.sqlite_log import lock_path, log_path, read_log
+from penstock.record._stored.log_index import connect_to_log
 from penstock.record._stored.sound_tables import (
     check_complete,
     converted,
@@ -33,6 +34,7 @@ _MOST_SINGLE_ROWS = 4096
 # A message of SQLite may quote a damaged name, which then cannot be decoded (UnicodeDecodeError).
 _DATABASE_ERRORS = (sqlite3.Error, OverflowError, ValueError, MemoryError)
 _PAGE = re.compile(r"page (\d+)")
+_READS_LOG = "mode=ro"
 
 
 def sqlite_tables(path: Path, table: str, damages: DamageList) -> Iterator[Any]:
@@ -93,8 +95,9 @@ def _check_log(path: Path, damages: DamageList) -> None:
 
 def connected(path: Path) -> sqlite3.Connection:
     """A database that is only read, and beside which nothing is left or taken in. sqlite3.Error."""
-    uri = f"{path.absolute().as_uri()}?{_mode(path)}"
-    database = sqlite3.connect(uri, uri=True)
+    mode = _mode(path)
+    uri = f"{path.absolute().as_uri()}?{mode}"
+    database = connect_to_log(path, uri) if mode == _READS_LOG else sqlite3.connect(uri, uri=True)
     # Texts that are not UTF-8 become surrogates, which no Arrow column takes: their row is refused.
     database.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     database.execute("PRAGMA query_only = 1")
@@ -112,7 +115,7 @@ def _mode(path: Path) -> str:
     folder = os.path.dirname(os.path.realpath(path))
     may_write = os.access(path, os.W_OK) and os.access(folder, os.W_OK)
     if is_being_recorded([lock_path(path)]):
-        return "mode=rw" if may_write else "mode=ro"
+        return "mode=rw" if may_write else _READS_LOG
     if not log.exists() or not log.stat().st_size:
         return "mode=rw" if may_write else "mode=ro&immutable=1"
     if not os.access(folder, os.W_OK) and not os.path.exists(f"{os.path.realpath(path)}-shm"):
@@ -120,7 +123,7 @@ def _mode(path: Path) -> str:
             "a kill has left its log, which SQLite reads only in a folder that may be written: "
             "copy both files into one"
         )
-    return "mode=ro"
+    return _READS_LOG
 
 
 def _listed(
