@@ -11,7 +11,14 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["CommandParser", "NamingParser", "metrics_address", "recording_address"]
+__all__ = [
+    "CommandParser",
+    "NamingParser",
+    "archive_address",
+    "metrics_address",
+    "postgres_dsn",
+    "recording_address",
+]
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -69,7 +76,7 @@ class NamingParser(CommandParser):
         unknown = self._take_late_words(options, unknown)
         if unknown:
             # By the parser of the command, so the usage that is printed is the command's.
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            self.error(f"unrecognized arguments: {' '.join(map(_without_secret, unknown))}")
         return options, unknown
 
     def _take_late_words(self, options: argparse.Namespace, unknown: list[str]) -> list[str]:
@@ -81,8 +88,18 @@ class NamingParser(CommandParser):
         if not lists or any(word.startswith("-") for word in unknown):
             return unknown
         name = lists[-1].dest
-        setattr(options, name, [*(getattr(options, name) or ()), *unknown])
+        try:
+            late = [self._get_value(lists[-1], word) for word in unknown]
+        except argparse.ArgumentError as error:
+            self.error(str(error))
+        setattr(options, name, [*(getattr(options, name) or ()), *late])
         return []
+
+
+def _without_secret(word: str) -> str:
+    """A word as an error may show it: a URL may hold a password."""
+    scheme, between, _ = word.partition("://")
+    return f"{scheme}{between}..." if between else word
 
 
 class _Commands(_Action):
@@ -130,12 +147,36 @@ def metrics_address(text: str) -> str:
 
 def recording_address(text: str) -> str:
     """Check what names a recording: a path, or a URI of PostgreSQL, which holds no password."""
-    if text.startswith("postgres"):  # what decides is imported for such a name alone
+    return _address(text, "name a file, a folder, or a postgresql:// URI")
+
+
+def archive_address(text: str) -> str:
+    """Check what names a recording or an archive, which may be in a bucket too."""
+    return _address(text, "name a file, a folder, s3://BUCKET/PREFIX, or a postgresql:// URI", "s3")
+
+
+def postgres_dsn(text: str) -> str:
+    """Check a connection string of libpq: a URI, or words with values; it holds no password."""
+    from penstock.record.postgres_server import check_dsn
+
+    try:
+        check_dsn(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
+def _address(text: str, meant: str, *others: str) -> str:
+    """Refuse a URL of another kind too: as a path, it would be printed with its password."""
+    if "://" in text:  # what decides is imported for such a name alone
+        from penstock.record.addresses import refuse_url, scheme_of
         from penstock.record.postgres_server import check_uri, is_postgres
 
         try:
             if is_postgres(text):
                 check_uri(text)
+            elif scheme_of(text) not in others:
+                refuse_url(text, meant)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
     return text

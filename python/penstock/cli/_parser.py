@@ -10,7 +10,7 @@ from typing import Any
 from penstock.cli._alicat.commands import add_alicat_commands, add_search_options
 from penstock.cli._dash.commands import add_dash_command, add_grafana_command
 from penstock.cli._dashboard.plan import add_serving_options
-from penstock.cli._grammar import NamingParser, metrics_address
+from penstock.cli._grammar import NamingParser, metrics_address, postgres_dsn
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._serial.commands import add_serial_commands
 from penstock.cli._serve.commands import add_serve_command
@@ -129,6 +129,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
     record.add_argument(
         "--postgres-dsn",
         metavar="DSN",
+        type=postgres_dsn,
         help="also record to the table samples of this PostgreSQL database",
     )
     record.add_argument(

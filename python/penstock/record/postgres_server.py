@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import json
 import os
+import re
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,10 +14,18 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from penstock.record._postgres_copy import SpooledCopy, TableShape, quoted, storable_json
+from penstock.record.addresses import plain_url, refuse_url, scheme_of
 from penstock.record.errors import SinkDependencyError, SinkWriteError
 from penstock.record.schema import RecordSchema
 
-__all__ = ["PostgresServer", "check_new_table", "check_uri", "is_postgres", "load_psycopg"]
+__all__ = [
+    "PostgresServer",
+    "check_dsn",
+    "check_new_table",
+    "check_uri",
+    "is_postgres",
+    "load_psycopg",
+]
 
 _LISTED = """
 CREATE TABLE IF NOT EXISTS {parts} (
@@ -84,7 +93,7 @@ class PostgresServer:
         self.table = table
         self._namespace = namespace
         self._base = name
-        self._dsn = dsn
+        self._dsn = plain_url(dsn)
         self._timeout = connect_timeout
         self._timescale = timescale
         self._connection: Any = None
@@ -391,24 +400,48 @@ def check_new_table(table: str) -> None:
 # What is the URI of a PostgreSQL server.
 
 _PASSWORDS = frozenset({"password", "sslpassword"})
+_PASSWORD = re.compile(r"\b(ssl)?password\s*=", re.IGNORECASE)
+_REMEDY = "set PGPASSWORD in the environment, or write it into ~/.pgpass"
 
 
 def is_postgres(target: str) -> bool:
     """True for a URI of libpq."""
-    return target.startswith(("postgresql://", "postgres://"))
+    return scheme_of(target) in ("postgresql", "postgres")
+
+
+def check_dsn(dsn: str) -> None:
+    """Refuse a connection string of libpq that holds a password. ValueError, without it.
+
+    Args:
+        dsn: a URI, or words such as ``host=lab dbname=flows``.
+    """
+    if is_postgres(dsn):
+        check_uri(dsn)
+        return
+    refuse_url(dsn, "write postgresql://USER@HOST:PORT/DATABASE")
+    if _PASSWORD.search(dsn):
+        raise ValueError(
+            "a connection string must not contain a password, which every user of the machine "
+            f"could read: {_REMEDY}"
+        )
 
 
 def check_uri(uri: str) -> None:
-    """Refuse a URI of libpq that is malformed, or holds a password. ValueError, without it."""
+    """Refuse a URI of libpq that is malformed, or holds a password. ValueError, without it.
+
+    A ``/``, ``?`` or ``#`` in a password ends it for some readers of URLs. So whatever stands
+    between a colon and the last @ counts as one.
+    """
     try:
-        parts = urlsplit(uri)
-        wrong = parts.password is not None or not _PASSWORDS.isdisjoint(parse_qs(parts.query))
+        urlsplit(uri)
+        options = parse_qs(uri.partition("?")[2])
     except ValueError:
         raise ValueError(
             "the postgresql:// address is malformed: write postgresql://USER@HOST:PORT/DATABASE"
         ) from None
-    if wrong:
+    user = uri.partition("://")[2].rpartition("@")[0]
+    if ":" in user or not _PASSWORDS.isdisjoint(map(str.lower, options)):
         raise ValueError(
             "a URL with postgresql:// must not contain a password, which every user of the "
-            "machine could read: set PGPASSWORD in the environment, or write it into ~/.pgpass"
+            f"machine could read: {_REMEDY}; an @ in a name is written %40"
         )

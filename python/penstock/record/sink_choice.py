@@ -20,6 +20,7 @@ from penstock.record._seals.digests import SigningKey
 from penstock.record._sinks.line_sinks import CsvSink, JsonlSink
 from penstock.record._sinks.sqlite_sink import SqliteSink
 from penstock.record._sinks.table_sinks import ArrowSink, ParquetSink
+from penstock.record.addresses import refuse_url
 from penstock.record.postgres_server import check_uri, is_postgres
 from penstock.record.sink import ThreadedSink
 
@@ -56,7 +57,7 @@ def sink_for(
     ``natss://`` are servers of which nothing is overwritten or continued: their rows are added.
 
     Raises:
-        ValueError: for another suffix.
+        ValueError: for another suffix, or another kind of URL.
     """
     text = os.fspath(target)
     if is_postgres(text):
@@ -75,6 +76,7 @@ def sink_for(
         return NatsSink(text, loss_interval=loss_interval, loss_rows=loss_rows)
     if is_sparkplug(text):
         return SparkplugSink(text, loss_interval=loss_interval, loss_rows=loss_rows)
+    refuse_url(text, "name a file, a folder, or a server of the kinds that sinks know")
     suffix = Path(text).suffix
     if suffix and suffix not in _FILES:
         raise ValueError(

@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.record._postgres_copy import quoted
 from penstock.record._stored.table_files import Columns, chosen_columns
+from penstock.record.addresses import plain_url, refuse_url
 from penstock.record.arrow import (
     METADATA_KEY,
     arrow_schema,
@@ -74,6 +75,10 @@ def open_recording(
     pyarrow_module()
     if is_postgres(target := os.fspath(path)):
         return StoredRecording(Path(table), lambda: postgres_parts(target, table))
+    try:
+        refuse_url(target, "give the path of a recording, or a postgresql:// URI")
+    except ValueError as error:
+        raise RecordError(str(error)) from error
     check_recording(Path(path))
     damages = DamageList(strict=strict)
     return StoredRecording(
@@ -403,7 +408,7 @@ def postgres_parts(dsn: str, table: str) -> Iterator[StoredPart]:
     namespace, _, base = table.rpartition(".")
     prefix = f"{quoted(namespace)}." if namespace else ""
     try:
-        with psycopg.connect(dsn, autocommit=True) as connection:
+        with psycopg.connect(plain_url(dsn), autocommit=True) as connection:
             listed = connection.execute(
                 f"SELECT name, columns, recording FROM {prefix}penstock_parts ORDER BY part"
             ).fetchall()

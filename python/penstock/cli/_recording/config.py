@@ -29,6 +29,7 @@ from penstock.cli._recording.plan import (
     SinkPlan,
 )
 from penstock.cli._toml_table import Table, refuse_config
+from penstock.record.addresses import scheme_of
 
 __all__ = ["RunConfig", "load_config", "parse_config", "sink_of_option"]
 
@@ -374,7 +375,7 @@ _EXAMPLE = '"influx://lab-server:8086/lab"'
 def sink_plan(table: Table) -> SinkPlan:
     """The plan of a ``[[sink]]`` table."""
     url = table.text("url", f"the address of a server, such as {_EXAMPLE}")
-    scheme = url.partition("://")[0].lower()
+    scheme = scheme_of(url)
     if scheme not in _OPTIONS:
         raise CommandError(
             f"{table.file}: {table.label}: the kind of the url is unknown; {_known()}",
@@ -394,7 +395,7 @@ def sink_plan(table: Table) -> SinkPlan:
 def sink_of_option(url: str) -> SinkPlan:
     """The plan of ``--to URL``."""
     plan = SinkPlan(url)
-    if url.partition("://")[0].lower() not in _OPTIONS:
+    if scheme_of(url) not in _OPTIONS:
         raise CommandError(f"the kind of the URL after --to is unknown; {_known()}", ExitCode.USAGE)
     if (wrong := _wrong(plan)) is not None:
         raise CommandError(f"--to: {wrong}", ExitCode.USAGE)

@@ -30,6 +30,8 @@ from penstock.record import (
     SinkExistsError,
     SparkplugSink,
 )
+from penstock.record.addresses import scheme_of
+from penstock.record.sink_choice import check_url
 
 __all__ = ["NetworkSinks", "run_send"]
 
@@ -144,7 +146,7 @@ class NetworkSinks:
 
     def _made(self, place: int, plan: SinkPlan) -> NetworkSink:
         options = dict(plan.options)
-        name, _ = _KINDS[plan.url.partition("://")[0].lower()]
+        name, _ = _KINDS[scheme_of(plan.url)]
         number = f"-{place + 1}" if place else ""
         spool = Path(options.pop("spool", self._plan.out / f"samples.{name}-spool{number}"))
         sink = sink_of(plan.url, spool, **options)
@@ -156,13 +158,14 @@ def sink_of(url: str, spool: Path, **options: Any) -> NetworkSink:
     """The sink of a URL, with its spool.
 
     Raises:
-        ValueError: no sink has such a URL, or it is malformed.
+        ValueError: no sink has such a URL, or it is malformed, or holds a password.
     """
-    found = _KINDS.get(url.partition("://")[0].lower()) if "://" in url else None
+    found = _KINDS.get(scheme_of(url))
     if found is None:
         raise ValueError(
             f"the address does not begin with any of {', '.join(f'{k}://' for k in _KINDS)}"
         )
+    check_url(url)
     return found[1](url, spool=spool, **options)
 
 

@@ -7,7 +7,7 @@ import math
 from datetime import datetime
 from typing import Any
 
-from penstock.cli._grammar import recording_address
+from penstock.cli._grammar import archive_address, recording_address
 from penstock.cli._interrupts import Interrupts
 
 __all__ = ["QUERY_FORMATS", "add_archive_command", "add_query_command", "add_recordings_commands"]
@@ -273,7 +273,7 @@ def add_query_command(commands: Any, epilog: str) -> None:
     )
     query.add_argument(
         "path",
-        type=recording_address,
+        type=archive_address,
         metavar="PATH",
         help="a file, a folder of parts, a folder tree of Parquet files, an archive as "
         "s3://BUCKET/PREFIX, or a postgresql:// URI",
@@ -326,7 +326,7 @@ def add_archive_command(commands: Any, epilog: str) -> None:
     )
     archive.add_argument(
         "target",
-        type=recording_address,
+        type=archive_address,
         metavar="TARGET",
         help="a folder, s3://BUCKET/PREFIX, or a postgresql:// URI",
     )

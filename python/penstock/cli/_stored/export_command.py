@@ -26,10 +26,10 @@ from penstock.cli._stored.reading import (
     samples_of,
 )
 from penstock.cli._stored.united_parts import UnitedParts
+from penstock.record.addresses import scheme_of
 from penstock.record.arrow import is_number, name_with_unit, pyarrow_module, unit_for, units_of
 from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.exported_tables import TABLE_WRITERS, TableWriter, describe_table, described_in
-from penstock.record.postgres_server import is_postgres
 from penstock.record.run_history import RunTally
 from penstock.record.schema import LEADING_COLUMNS, RESERVED_COLUMNS, TIME_COLUMNS
 from penstock.record.stored_parts import plain_schema
@@ -39,10 +39,9 @@ __all__ = ["Resampler", "resample", "run_export"]
 
 def run_export(options: argparse.Namespace) -> int:
     """Write ``options.file`` to ``options.out`` in the format of its suffix."""
-    if is_postgres(options.out):
+    if scheme_of(options.out):
         raise CommandError(
-            "an export is written to a file, not to a PostgreSQL server; name a file such as "
-            "run.parquet",
+            "an export is written to a file, not to a server; name a file such as run.parquet",
             ExitCode.USAGE,
         )
     out = Path(options.out)

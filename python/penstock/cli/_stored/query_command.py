@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, TypeVar
 from penstock._durable_files import put_file
 from penstock.cli._errors import CommandError, ExitCode, explain_os_error, harmless, one_line
 from penstock.cli._interrupts import Interrupts
+from penstock.record.addresses import scheme_of
 from penstock.record.archives.stores import ArchiveError
 from penstock.record.arrow import is_number, iso_times, pyarrow_module
 from penstock.record.damage import DamageList
@@ -102,7 +103,7 @@ class _Worker:
 
 
 def _attach(session: QuerySession, options: argparse.Namespace, worker: _Worker) -> None:
-    if options.path.startswith("s3://"):
+    if scheme_of(options.path) == "s3":
         from penstock.record.queries import s3_datasets
 
         try:

@@ -26,6 +26,7 @@ from penstock.record._network.kept_connection import KeptConnection
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.rows import RefusedRows, RowNumbers, beside_identity
 from penstock.record._network.server import BrokerAddress
+from penstock.record.addresses import scheme_of
 from penstock.record.sink import LossWindow
 
 __all__ = ["MqttSink", "is_mqtt", "mqtt_address", "topic_level"]
@@ -38,7 +39,7 @@ _PORTS = {"mqtt": 1883, "mqtts": 8883}
 
 def is_mqtt(target: str) -> bool:
     """Whether ``target`` is a URL of a broker."""
-    return target.partition("://")[0].lower() in _PORTS and "://" in target
+    return scheme_of(target) in _PORTS
 
 
 def mqtt_address(url: str) -> BrokerAddress:

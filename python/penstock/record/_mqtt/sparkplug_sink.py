@@ -30,6 +30,7 @@ from penstock.record._network.kept_connection import KeptConnection
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record._network.server import BrokerAddress
+from penstock.record.addresses import scheme_of
 from penstock.record.sink import LossWindow
 
 __all__ = ["SparkplugSink", "is_sparkplug", "sparkplug_address"]
@@ -39,7 +40,7 @@ _PORTS = {"sparkplug": 1883, "sparkplugs": 8883}
 
 def is_sparkplug(target: str) -> bool:
     """Whether ``target`` is a URL of an edge node."""
-    return target.partition("://")[0].lower() in _PORTS and "://" in target
+    return scheme_of(target) in _PORTS
 
 
 def sparkplug_address(url: str) -> tuple[BrokerAddress, str, str]:

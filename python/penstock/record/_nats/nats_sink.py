@@ -28,6 +28,7 @@ from penstock.record._network.kept_connection import KeptConnection
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record._network.server import BrokerAddress, trusting
+from penstock.record.addresses import scheme_of
 from penstock.record.arrow import load_pyarrow
 from penstock.record.sink import LossWindow
 
@@ -43,7 +44,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 def is_nats(target: str) -> bool:
     """Whether ``target`` is a URL of a NATS server."""
-    return target.partition("://")[0].lower() in _PORTS and "://" in target
+    return scheme_of(target) in _PORTS
 
 
 def nats_address(url: str) -> BrokerAddress:

@@ -24,6 +24,7 @@ from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record._network.rows import RefusedRows
 from penstock.record._network.server import Secret, split_url, trusting
+from penstock.record.addresses import scheme_of
 from penstock.record.errors import SinkWriteError
 from penstock.record.sink import LossWindow
 
@@ -345,7 +346,7 @@ _SAID = (
 
 def is_influx(target: str) -> bool:
     """Whether ``target`` is such a URL."""
-    return target.partition("://")[0].lower() in _SCHEMES and "://" in target
+    return scheme_of(target) in _SCHEMES
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from penstock.record.addresses import scheme_of
 from penstock.record.errors import SinkWriteError
 
 __all__ = ["BrokerAddress", "Secret", "describe_distrust", "split_url", "trusting"]
@@ -114,10 +115,11 @@ def split_url(url: str, remedy: str) -> SplitResult:
     Raises:
         ValueError: it holds one, or its host or port is malformed.
     """
-    scheme = url.partition("://")[0].lower()
+    scheme = scheme_of(url)
+    named = f"URL with {scheme}://" if scheme else "URL"
     if "@" in url:
         raise ValueError(
-            f"a URL with {scheme}:// must not contain a user or a password, which every user of "
+            f"a {named} must not contain a user or a password, which every user of "
             f"the machine could read: {remedy}; an @ in a name is written %40"
         )
     try:
@@ -125,7 +127,7 @@ def split_url(url: str, remedy: str) -> SplitResult:
         parts.port  # noqa: B018 - raises
     except ValueError:
         raise ValueError(
-            f"the URL with {scheme}:// has no valid host or port: write {scheme}://HOST:PORT/NAME"
+            f"the {named} has no valid host or port: write {scheme or 'SCHEME'}://HOST:PORT/NAME"
         ) from None
     return parts
 

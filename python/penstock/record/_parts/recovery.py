@@ -31,6 +31,7 @@ from penstock.record._seals.part_list import file_digest, read_part_list
 from penstock.record._seals.seal import seals_path
 from penstock.record._seals.seal_check import check_file
 from penstock.record._seals.seal_writer import seal_what_is_found
+from penstock.record.addresses import refuse_url
 from penstock.record.arrow import METADATA_KEY
 from penstock.record.damage import UNREADABLE, reason_of, unreadable_is
 from penstock.record.errors import RecordError, RecoveryError
@@ -96,6 +97,10 @@ def recover(
         SinkWriteError: the disk refuses, or another process is still recording.
         SinkDependencyError: Parquet needs pyarrow.
     """
+    try:
+        refuse_url(os.fspath(path), "give the path of a recorded file")
+    except ValueError as error:
+        raise RecoveryError(str(error)) from error
     target = Path(path)
     if target.suffix == ".parts":
         target = target.with_suffix("")

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from penstock._durable_files import put_file, sync_folder, write_fully
+from penstock.record.addresses import scheme_of
 from penstock.record.errors import RecordError, SinkDependencyError
 
 __all__ = ["ArchiveError", "S3Store", "Store", "StoredObject", "store_at"]
@@ -199,7 +200,7 @@ class S3Store:
             parts.netloc,
             prefix=parts.path.strip("/") or None,
             client_options={
-                "allow_http": endpoint.startswith("http://"),
+                "allow_http": scheme_of(endpoint) == "http",
                 "connect_timeout": _CONNECT,
                 "timeout": _TIMEOUT,
             },
@@ -272,4 +273,4 @@ def store_at(target: str) -> Store:
         ValueError: the URL is malformed.
         SinkDependencyError: a package is missing.
     """
-    return S3Store(target) if "://" in target else FolderStore(target)
+    return S3Store(target) if scheme_of(target) else FolderStore(target)
