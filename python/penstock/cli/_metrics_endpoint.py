@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.server
-import os
 import socket
 import socketserver
-import stat
 import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from penstock.cli._errors import CommandError, ExitCode, one_line
-from penstock.cli._socket_file import SocketFile
+from penstock.cli._socket_file import SocketFile, remove_abandoned
 
 __all__ = ["MetricsEndpoint", "check_address"]
 
@@ -103,10 +100,7 @@ class MetricsEndpoint:
         kind = type("_FamilyServer", (_Server,), {"address_family": family})
         try:
             if self._path is not None:
-                # The socket of a server that was killed.
-                with contextlib.suppress(FileNotFoundError):
-                    if stat.S_ISSOCK(os.lstat(self._path).st_mode):
-                        os.unlink(self._path)
+                remove_abandoned(self._path)
             self._server = kind(address, handler)
             self._file = SocketFile(self._path) if self._path is not None else None
         except OSError as error:

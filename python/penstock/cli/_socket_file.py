@@ -1,11 +1,14 @@
-"""The file of a listening Unix socket, which is removed only by the process that has made it."""
+"""The files of listening Unix sockets: who may remove them, and when."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import socket
+import stat
 
-__all__ = ["SocketFile"]
+__all__ = ["SocketFile", "remove_abandoned"]
 
 
 class SocketFile:
@@ -33,6 +36,33 @@ class SocketFile:
         with contextlib.suppress(OSError):
             if _identity(self._path) == self._identity:
                 os.unlink(self._path)
+
+
+def remove_abandoned(path: str) -> None:
+    """Remove the file of a socket at which nobody listens, as a kill leaves it.
+
+    Raises:
+        OSError: EADDRINUSE if somebody listens there, EEXIST if the name is that of something else
+            than a socket.
+    """
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(status.st_mode):
+        raise OSError(errno.EEXIST, f"{os.path.basename(path)} is not a socket")
+    with socket.socket(socket.AF_UNIX) as attempt:
+        attempt.setblocking(False)
+        try:
+            attempt.connect(path)
+        except ConnectionRefusedError:
+            with contextlib.suppress(FileNotFoundError):
+                if _identity(path) == (status.st_dev, status.st_ino):
+                    os.unlink(path)
+            return
+        except BlockingIOError:
+            pass  # its queue is full
+    raise OSError(errno.EADDRINUSE, "another process listens there")
 
 
 def _identity(path: str) -> tuple[int, int]:

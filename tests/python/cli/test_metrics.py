@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shutil
+import socket
 import subprocess
 import urllib.parse
 import urllib.request
@@ -18,6 +19,7 @@ import anyio
 import pytest
 
 from penstock.cli import main
+from penstock.cli._errors import CommandError
 from penstock.cli._metrics_endpoint import MetricsEndpoint
 from penstock.cli._serve.metrics import SharedCounters, metrics_page
 from penstock.record import (
@@ -96,6 +98,38 @@ def test_the_head_of_the_page_is_that_of_the_page() -> None:
             assert answer.read() == b""
     finally:
         endpoint.close()
+
+
+def test_the_socket_of_another_recorder_is_not_taken_and_that_of_a_killed_one_is(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "metrics.sock"
+
+    def page_there() -> bytes:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(30)
+            client.connect(str(path))
+            client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            return client.makefile("rb").read().partition(b"\r\n\r\n")[2]
+
+    first = MetricsEndpoint(f"unix:{path}", lambda: "penstock_x 1\n")
+    try:
+        with pytest.raises(CommandError, match="another process listens there; choose another"):
+            MetricsEndpoint(f"unix:{path}", lambda: "penstock_x 2\n")
+        assert page_there() == b"penstock_x 1\n"
+    finally:
+        first.close()
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))
+    second = MetricsEndpoint(f"unix:{path}", lambda: "penstock_x 2\n")
+    try:
+        assert page_there() == b"penstock_x 2\n"
+    finally:
+        second.close()
+    path.write_text("mine")
+    with pytest.raises(CommandError, match="is not a socket"):
+        MetricsEndpoint(f"unix:{path}", lambda: "")
+    assert path.read_text() == "mine"
 
 
 def test_promtool_accepts_the_page() -> None:

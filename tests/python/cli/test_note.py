@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import getpass
 import json
 import os
@@ -16,8 +17,10 @@ import anyio
 import pytest
 
 import penstock.record
+from penstock.cli._recording.alarms import AlarmStates
 from penstock.cli._recording.control_socket import SOCKET_NAME, connected_to, listening_in
 from penstock.cli._recording.notes import LONGEST_NOTE, take_notes
+from penstock.cli._recording.plan import AlarmPlan
 from penstock.record import check_seals
 from tests.python.cli.conftest import Command, Running
 
@@ -152,13 +155,21 @@ class Rows:
         self.notes.append((kind, device, message))
 
 
-def serve(folder: Path, ask: Callable[[], None]) -> Rows:
-    """Call ``ask`` in a thread while notes are taken."""
+def serve(folder: Path, ask: Callable[[], None], book: Path | None = None) -> Rows:
+    """Call ``ask`` in a thread while notes are taken, and alarms acknowledged in ``book``."""
     rows = Rows()
 
     async def main() -> None:
+        alarms = None if book is None else AlarmStates(AlarmPlan(book=book), folder)
+        try:
+            await take(alarms)
+        finally:
+            if alarms is not None:
+                await anyio.to_thread.run_sync(alarms.close)
+
+    async def take(alarms: AlarmStates | None) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(take_notes, rows, folder)
+            tasks.start_soon(take_notes, rows, folder, alarms)
             while not (folder / SOCKET_NAME).exists() and not rows.notes:
                 await anyio.lowlevel.checkpoint()
             await anyio.to_thread.run_sync(ask)
@@ -203,6 +214,66 @@ def test_a_foreign_client_is_refused_and_the_next_one_served(tmp_path: Path, dat
     assert [message for *_, message in rows.notes] == [f"{USER}: hello"]
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"alarm": "argon/Flow/1", "do": []}',
+        b'{"alarm": "argon/Flow/1", "do": "shelve", "seconds": 1' + b"0" * 400 + b"}",
+        b'{"alarm": "argon/Flow/1", "do": "shelve", "seconds": true}',
+        b'{"alarm": ["argon"], "do": "acknowledge"}',
+        b'{"acknowledged": ["x"], "device": []}',
+        b'{"acknowledged": ["x"], "device": ["argon"]}',
+    ],
+)
+def test_no_request_about_alarms_ends_the_recording(tmp_path: Path, data: bytes) -> None:
+    answers: list[bytes] = []
+
+    def ask() -> None:
+        for line in (data, b'{"note": "hello"}'):
+            answers.append(request(tmp_path, line + b"\n"))
+
+    rows = serve(tmp_path, ask, tmp_path / "alarms.json")
+    assert json.loads(answers[1]) == {"noted": f"{USER}: hello"}
+    assert rows.notes[-1] == ("note", "", f"{USER}: hello")
+    if b'"device": []' not in data:  # which is none
+        assert "refused" in json.loads(answers[0])
+
+
+def test_a_defect_in_a_request_is_an_event_and_not_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[bytes] = []
+
+    def fail(*_: object) -> str:
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr("penstock.cli._recording.notes._note", fail)
+    rows = serve(tmp_path, lambda: answers.append(request(tmp_path, b'{"note": "hello"}\n')))
+    assert json.loads(answers[0]) == {
+        "refused": "the recorder could not handle it: RuntimeError: odd"
+    }
+    assert rows.notes == [("request_failed", "", "a request was not handled: RuntimeError: odd")]
+
+
+def test_notes_are_taken_again_after_a_shortage_of_descriptors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept = socket.socket.accept
+    shortages = [errno.EMFILE, errno.ENFILE]
+
+    def accept_later(listener: socket.socket) -> Any:
+        if shortages:
+            raise OSError(shortages.pop(), "too many open files")
+        return accept(listener)
+
+    monkeypatch.setattr("penstock.cli._recording.notes._SHORTAGE_PAUSE_S", 0.01)
+    monkeypatch.setattr(socket.socket, "accept", accept_later)
+    answers: list[bytes] = []
+    rows = serve(tmp_path, lambda: answers.append(request(tmp_path, b'{"note": "hello"}\n')))
+    assert (shortages, len(rows.notes)) == ([], 1)
+    assert b"noted" in answers[0]
+
+
 def test_clients_that_say_nothing_do_not_keep_others_from_noting(tmp_path: Path) -> None:
     def ask() -> None:
         silent = []
@@ -222,7 +293,7 @@ def test_one_recorder_listens_in_a_folder(tmp_path: Path) -> None:
         rows = serve(tmp_path, lambda: None)
         ((kind, _, message),) = rows.notes
         assert kind == "notes_off"
-        assert "another recorder listens" in message
+        assert "another process listens" in message
         assert (tmp_path / SOCKET_NAME).is_socket()
 
 

@@ -172,6 +172,7 @@ ACTIONS = {
 """What a person does with an alarm, and the event of it in the recording."""
 
 _LOOKED_AT_EVERY_S = 0.5
+_MOST_SECONDS = 1e12
 _BOOK = "alarms.json"
 
 
@@ -230,7 +231,7 @@ class AlarmStates:
     async def act(self, request: dict[str, Any], author: str, recording: Recording) -> str:
         """Do what a person asks for; a sentence about it. AlarmBookError: it cannot be."""
         action, key = request.get("do"), request.get("alarm")
-        if action not in ACTIONS or not isinstance(key, str):
+        if not isinstance(action, str) or action not in ACTIONS or not isinstance(key, str):
             raise AlarmBookError(f"the request must name an alarm and one of {', '.join(ACTIONS)}")
         arguments: list[Any] = [key]
         text = f"{author}: {key}"
@@ -238,12 +239,14 @@ class AlarmStates:
             seconds = request.get("seconds")
             if isinstance(seconds, bool) or not isinstance(seconds, int | float):
                 raise AlarmBookError("an alarm is shelved for a time in seconds")
+            if not abs(seconds) < _MOST_SECONDS:  # JSON has integers that no float holds
+                raise AlarmBookError("an alarm is shelved for a time in seconds")
             arguments.append(float(seconds))
             text += f" for {seconds:g} s"
         arguments.append(author)
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(getattr(self._book, action), *arguments)
-            device = key.partition("/")[0]
+            device = _device_of(key)
             known = device if device in recording.summary.devices else ""
             recording.note(text, device=known, kind=ACTIONS[action])
             await anyio.to_thread.run_sync(self._delivery.look)
@@ -252,7 +255,7 @@ class AlarmStates:
     def acknowledge_all(self, device: str, author: str) -> None:
         """Acknowledge the alarms of a device that nobody has acknowledged."""
         for entry in self._book.entries():
-            if entry.key.startswith(f"{device}/") and not entry.acknowledged:
+            if _device_of(entry.key) == device and not entry.acknowledged:
                 self._change(partial(self._book.acknowledge, entry.key, author))
 
     def listed(self) -> list[dict[str, Any]]:
@@ -309,3 +312,8 @@ class AlarmStates:
             )
         self._book.close()
         return told
+
+
+def _device_of(key: str) -> str:
+    """The device of an alarm ``DEVICE/FIELD/NUMBER``; its name may have a slash itself."""
+    return key.rsplit("/", 2)[0]

@@ -13,14 +13,14 @@ A socket's path has at most 107 bytes. Both ends therefore open the folder and g
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import socket
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from penstock.cli._socket_file import SocketFile, remove_abandoned
 
 __all__ = ["SOCKET_NAME", "connected_to", "listening_in"]
 
@@ -39,9 +39,9 @@ def listening_in(folder: Path) -> Iterator[socket.socket]:
         listener.setblocking(False)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         try:
-            _remove_abandoned(name)
+            remove_abandoned(name)
             listener.bind(name)
-            own = os.lstat(name)
+            own = SocketFile(name)
             try:
                 # Nobody can connect before listen().
                 os.chmod(name, 0o660)
@@ -54,7 +54,7 @@ def listening_in(folder: Path) -> Iterator[socket.socket]:
         try:
             yield listener
         finally:
-            _remove(name, own)
+            own.remove()
 
 
 @contextmanager
@@ -83,32 +83,3 @@ def _opened(folder: Path) -> Iterator[tuple[int, str]]:
         yield descriptor, f"/proc/self/fd/{descriptor}/{SOCKET_NAME}"
     finally:
         os.close(descriptor)
-
-
-def _remove_abandoned(name: str) -> None:
-    try:
-        status = os.lstat(name)
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(status.st_mode):
-        raise OSError(errno.EEXIST, f"{SOCKET_NAME} is not a socket")
-    with socket.socket(socket.AF_UNIX) as attempt:
-        attempt.setblocking(False)
-        try:
-            attempt.connect(name)
-        except ConnectionRefusedError:
-            _remove(name, status)
-            return
-        except BlockingIOError:
-            pass  # its queue is full
-    raise OSError(errno.EADDRINUSE, "another recorder listens there")
-
-
-def _remove(name: str, own: os.stat_result) -> None:
-    """Remove the name if it is still that of the same socket."""
-    try:
-        found = os.lstat(name)
-        if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino):
-            os.unlink(name)
-    except FileNotFoundError:
-        pass

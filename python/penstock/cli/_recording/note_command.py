@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from penstock.cli._errors import CommandError, ExitCode, explain_os_error
+from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.control_socket import SOCKET_NAME, connected_to
 
@@ -82,8 +82,20 @@ def ask_recorder(folder: Path, request: dict[str, Any], *, what: str) -> dict[st
             f"is stopped{look}, before you repeat it",
             ExitCode.OUTPUT,
         ) from error
+    except PermissionError as error:
+        raise CommandError(
+            f"the recorder in {folder} cannot be asked: {folder / SOCKET_NAME} is for the user and "
+            "the group that record; run the command as one of them",
+            ExitCode.OUTPUT,
+        ) from error
+    except ConnectionError:
+        line = b""  # it has ended meanwhile
     except OSError as error:
-        raise explain_os_error(error, folder / SOCKET_NAME, kind="file") from error
+        raise CommandError(
+            f"the recorder in {folder} cannot be asked: {error.strerror or one_line(error)}; check "
+            f"{folder / SOCKET_NAME}",
+            ExitCode.OUTPUT,
+        ) from error
     try:
         answer: dict[str, Any] = json.loads(line)
     except ValueError as error:

@@ -12,6 +12,7 @@ is recorded with that name beside it.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pwd
@@ -38,6 +39,8 @@ _CLIENTS = 64
 _MOST_ALARMS = 100
 _TIMEOUT = 5.0
 """Seconds for a client to send its line and to read the answer."""
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_SHORTAGE_PAUSE_S = 0.5
 
 
 class _RefusedError(Exception):
@@ -79,6 +82,11 @@ async def _accepted(listener: socket.socket) -> socket.socket:
             connection, _ = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
             continue
+        except OSError as error:
+            if error.errno not in _SHORTAGES:
+                raise
+            await anyio.sleep(_SHORTAGE_PAUSE_S)  # the client waits meanwhile
+            continue
         connection.setblocking(False)
         return connection
 
@@ -102,6 +110,13 @@ async def _serve(
                     answer = {"noted": _note(recording, request, connection)}
             except _RefusedError as reason:
                 answer = {"refused": str(reason)}
+            except OSError:
+                raise
+            except Exception as error:
+                # A recording of weeks is not to end by one odd request.
+                failure = f"{type(error).__name__}: {one_line(error)}"
+                recording.note(f"a request was not handled: {failure}", kind="request_failed")
+                answer = {"refused": f"the recorder could not handle it: {failure}"}
             await _send(connection, json.dumps(answer).encode() + b"\n")
     except OSError:
         pass  # the client has gone
