@@ -387,7 +387,10 @@ def _archive(folder: Path, damages: DamageList) -> ParquetFiles | None:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    for here, folders, names in os.walk(folder):
+    def fail(error: OSError) -> None:
+        raise error  # which os.walk alone takes for an empty folder
+
+    for here, folders, names in os.walk(folder, onerror=fail):
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         for name in names:
             if name.endswith(_SUFFIX) and not name.startswith((".", "_")):

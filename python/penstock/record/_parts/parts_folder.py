@@ -127,9 +127,15 @@ class PartsFolder:
     def _folders(self) -> Iterator[tuple[str, list[str]]]:
         """The folder and its partitions, each with the names of its files.
 
-        Not what else lies below: that may be a recording of its own.
+        Not what else lies below: that may be a recording of its own. OSError: one cannot be listed,
+        which os.walk alone takes for an empty one.
         """
-        for folder, below, names in os.walk(self.path):
+
+        def fail(error: OSError) -> None:
+            if not isinstance(error, FileNotFoundError):
+                raise error
+
+        for folder, below, names in os.walk(self.path, onerror=fail):
             below[:] = sorted(name for name in below if "=" in name)
             yield folder, names
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import time
 from collections import defaultdict
@@ -22,6 +23,7 @@ from penstock.record.arrow import pyarrow_module
 __all__ = ["RunArchive", "rows_of_message"]
 
 _ROW_GROUP = 131_072
+_NAME = re.compile(r"(\d{12,})-[0-9a-f]{12}\.parquet")
 _ORPHAN_SECONDS = 3600.0
 _JUDGED_ROWS = 4096
 
@@ -39,12 +41,19 @@ class RunArchive(WaitingRun[_Prepared]):
         self._tidied: Manifest | None = None
 
     def load(self) -> None:
-        """Read the manifest, and remove files that none has ever named."""
+        """Read the manifest, and remove files that an owner left who was killed before it.
+
+        Only those that can be of this manifest, with rows behind its first ones. Where manifests
+        were lost or removed, the files that they had named are all that is left of their rows.
+        """
         self._has_loaded(load_manifest(self._store, self.run))
         known = {each.name for each in self.manifest.files}
         known |= {name for name, _ in self.manifest.retired}
-        for found in self._store.list(f"run={self.run}/"):
-            if found.name not in known and found.modified < time.time() - _ORPHAN_SECONDS:
+        first = min((place for name in known if (place := _place_of(name)) is not None), default=0)
+        for found in self._store.list(f"run={self.run}/") if known else ():
+            place = _place_of(found.name)
+            is_ours = found.name not in known and place is not None and place >= first
+            if is_ours and found.modified < time.time() - _ORPHAN_SECONDS:
                 self._store.delete(found.name)
 
     def _commit(self, prepared: _Prepared) -> Manifest:
@@ -143,6 +152,12 @@ class RunArchive(WaitingRun[_Prepared]):
             files=tuple(files),
             refused=self.manifest.refused + len(refused),
         )
+
+
+def _place_of(name: str) -> int | None:
+    """The place in the stream of a file's first message; None for what is not of an archiver."""
+    found = _NAME.fullmatch(name.rpartition("/")[2])
+    return None if found is None else int(found[1])
 
 
 def _digest(schema: Any) -> str:

@@ -130,7 +130,7 @@ class FolderStore:
         """All objects below ``folder``, in the order of their names. ArchiveError."""
         found = []
         try:
-            for here, _, names in os.walk(self._folder / folder):
+            for here, _, names in os.walk(self._folder / folder, onerror=_fail):
                 for name in names:
                     if name.startswith("."):
                         continue  # not yet complete
@@ -158,6 +158,12 @@ class FolderStore:
             f"{path} cannot be {done}: {error.strerror or error}; check the space and who may "
             f"write in {self._folder}"
         )
+
+
+def _fail(error: OSError) -> None:
+    """A folder that cannot be listed is not an empty one, as os.walk alone takes it to be."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 # An archive in a bucket of an S3-compatible store.
