@@ -8,15 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pyarrow
+import pyarrow.parquet as parquet
 import pytest
 
 import penstock.record
-from penstock.record import ParquetSink, SinkExistsError, SinkWriteError, check_seals, recover
+from penstock.cli import main
+from penstock.record import (
+    ParquetSink,
+    RecoveryError,
+    SinkExistsError,
+    SinkWriteError,
+    check_seals,
+    recover,
+)
 from penstock.record._seals.seal import seals_path
 from tests.python.record.batches import flow_batch
 from tests.python.record.sealed_recordings import only, write
-
-pytest.importorskip("pyarrow")
 
 
 def flows(path: Path) -> list[float]:
@@ -110,3 +118,54 @@ def test_seals_that_a_kill_has_left_aside_are_those_of_the_file(
     if not damaged:
         assert only(path).rows == 110
         assert flows(path) == [float(n) for n in range(110)]
+
+
+def killed_parts(folder: Path) -> Path:
+    """What ``kill -9`` leaves of a run with final parts; the file that it was to become."""
+    live = folder / "live"
+    live.mkdir()
+
+    async def run() -> None:
+        async with ParquetSink(live / "run.parquet", loss_rows=0, part_rows=20) as sink:
+            for first in range(0, 50, 10):
+                await sink.write_batch(flow_batch(10, first=first))
+            shutil.copytree(live, folder / "kept")
+
+    anyio.run(run)
+    return folder / "kept" / "run.parquet"
+
+
+def remove(part: Path) -> None:
+    part.unlink()
+
+
+def change(part: Path) -> None:
+    table = parquet.read_table(part)
+    place = table.schema.get_field_index("Mass_Flow")
+    values = pyarrow.array([0.0] * len(table))
+    pa_field = table.schema.field(place)
+    parquet.write_table(table.set_column(place, pa_field, values), part, compression="zstd")
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"), [(remove, "is missing, with rows of"), (change, "has changed, with rows of")]
+)
+def test_parts_that_are_not_as_they_were_sealed_are_not_joined_and_sealed_anew(
+    tmp_path: Path, harm: Any, told: str
+) -> None:
+    path = killed_parts(tmp_path)
+    part = path.with_name("run.parquet.parts") / "part-000001.parquet"
+    harm(part)
+    there = {each for each in part.parent.iterdir() if each.is_file()}
+    with pytest.raises(RecoveryError, match=f"part-000001.parquet {told} part 1"):
+        recover(path)
+    assert main(["verify", str(path)]) == 8
+    # A run that goes on is recorded, and does not wash it away either.
+    with pytest.raises(SinkWriteError, match=f"{told} part 1"):
+        write(path, 50, 100, append=True)
+    assert main(["verify", str(path)]) == 8
+    assert there <= set(part.parent.iterdir())
+    kept = 20 if harm is remove else 0
+    assert len(penstock.record.open(path, strict=False).to_arrow()) == 150 - kept
+    assert recover(path, force=True).rows == 150 - kept
+    assert not part.parent.exists()

@@ -65,6 +65,7 @@ def compact(
     sealed: bool = True,
     key: SigningKey | None = None,
     ended: str = "closed",
+    force: bool = False,
 ) -> list[Path]:
     """Join the parts of ``folder`` into ``path``, and remove the folder.
 
@@ -83,6 +84,12 @@ def compact(
     run = folder.run_id().encode()
     whole = f"what is whole is in the parts in {folder.path}, or in it"
     with explained("finish", path), unreadable_is(RecoveryError, path, whole):
+        if not force and (fault := _fault_of_parts(folder, path, table_format)):
+            raise RecoveryError(
+                f"{path} was not made of its parts: {fault}, and it would be sealed without a word "
+                f"of that. Nothing was removed: {whole}. Restore the parts, or add --force to "
+                "recover, or force=True in a program"
+            )
         _clear_leftovers(path, table_format, run)
         parts = folder.parts()
         groups = _group([part for _, part in parts], table_format)
@@ -122,6 +129,27 @@ def compact(
             remove_parts(path, len(targets) + 1, lambda part: [seals_path(part)])
         folder.remove()
     return [*before, *targets]
+
+
+def _fault_of_parts(folder: PartsFolder, path: Path, table_format: TableFormat) -> str:
+    """What the list of the parts tells against them; empty if nothing.
+
+    They and their list go once they are joined, and what was known of them goes with those.
+    """
+    listed = read_part_list(folder.list)
+    if listed.problems:
+        return listed.problems[0]
+    by_number = {part.number: part for part in listed.parts}
+    missing = ""
+    for part in by_number.values():
+        for name, size, digest in part.files():
+            file = folder.path / name
+            if not file.exists():
+                missing = missing or f"{file} is missing, with rows of part {part.number}"
+            elif digest and file_digest(file, digest_like(digest)) != (size, digest):
+                return f"{file} has changed, with rows of part {part.number}"
+    # Of a compaction that was cut off, parts have gone already.
+    return missing if missing and not _done_files(folder, path, table_format) else ""
 
 
 def finish_compaction(

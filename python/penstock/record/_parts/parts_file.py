@@ -412,6 +412,7 @@ class PartsFile:
                     append=self._append,
                     sealed=self._sealed,
                     key=self._key,
+                    force=self._force,
                 )
         except RecoveryError as error:
             raise SinkWriteError(

@@ -209,6 +209,7 @@ def _recover_single(
                 append=True,
                 key=key,
                 ended="cut off",
+                force=force,
             )
             sealed = any(seals_path(each).exists() for each in unsealed)
             rows = _rows_in(path, table_format) - before
