@@ -149,6 +149,8 @@ def as_toml(value: object, *, nested: bool = False) -> str:
     """Return ``value`` roughly as in the file, on one line and cut to a readable length."""
     if isinstance(value, bool):
         text = str(value).lower()
+    elif isinstance(value, str) and "://" in value and "@" in value:
+        text = json.dumps(f"{value.partition('://')[0][:20]}://...")  # it may hold a password
     elif isinstance(value, str):
         text = json.dumps(value[:60], ensure_ascii=not value.isprintable())
     elif isinstance(value, int) and abs(value) > 10**60:

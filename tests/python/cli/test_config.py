@@ -256,3 +256,8 @@ def test_wrong_tables_and_types_are_accepted_or_refused_in_one_line(text: str) -
         assert len(str(error)) < 400
     else:
         assert config.devices
+
+
+def test_a_refused_address_is_not_shown_with_its_password() -> None:
+    text = refusal(DEVICE + '[alarm]\nwebhook = "https://me:secret@lab/\\u0007"\n')
+    assert 'webhook = "https://..." contains characters' in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import secrets
@@ -214,7 +215,7 @@ class RefusedRows:
         self.reason: str | None = None
 
     def add(self, lines: Sequence[bytes], reason: str) -> None:
-        """Append lines durably. OSError."""
+        """Append lines durably, all of them or none. OSError."""
         reason = " ".join(reason.split())
         self.reason = self.reason or reason
         head = f"# {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {len(lines)} refused: {reason}\n"
@@ -223,8 +224,15 @@ class RefusedRows:
             self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
         )
         try:
-            write_fully(descriptor, data)
-            os.fsync(descriptor)
+            end = os.fstat(descriptor).st_size
+            try:
+                write_fully(descriptor, data)
+                os.fsync(descriptor)
+            except OSError:
+                # They come again with the next attempt, and half a line would spoil the first.
+                with contextlib.suppress(OSError):
+                    os.ftruncate(descriptor, end)
+                raise
         finally:
             os.close(descriptor)
         sync_folder(os.fspath(self.path))
