@@ -15,7 +15,7 @@ import pytest
 import penstock.record
 from penstock.cli._stored.checks import check
 from penstock.cli._stored.reading import read_parts
-from penstock.record import DamagedError, Field, ParquetSink, RecordSchema
+from penstock.record import DamagedError, Field, ParquetSink, RecordSchema, RecoveryError
 from penstock.record.sink_choice import sink_for
 from tests.python.cli.made_recordings import changing_recording, output, record_into, rewritten
 from tests.python.record.batches import MASS_FLOW, flow_batch
@@ -177,6 +177,14 @@ def test_a_file_that_goes_on_in_a_missing_one_is_no_whole_recording(
     with pytest.raises(DamagedError, match="goes on in it"):
         penstock.record.open(path).to_arrow()
     assert len(penstock.record.open(path, strict=False).to_arrow()) == 20
+
+    async def go_on() -> None:
+        async with sink_for(path, append=True) as sink:
+            await sink.write_batch(flow_batch(10, first=40))
+
+    with pytest.raises(RecoveryError, match="the recording cannot be continued"):
+        anyio.run(go_on)
+    assert output(capsys, "verify", path)[0] == 8
 
 
 def test_a_part_that_is_checked_alone_is_named_as_one(

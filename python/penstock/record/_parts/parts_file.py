@@ -40,6 +40,7 @@ from penstock.record._parts.parts_folder import PartsFolder, parts_path
 from penstock.record._parts.recovery import recover_folder
 from penstock.record._parts.table_formats import TableFormat
 from penstock.record._seals.digests import SigningKey, digest_name
+from penstock.record._stored.continuation import check_last_file
 from penstock.record.arrow import pyarrow_module
 from penstock.record.damage import UNREADABLE
 from penstock.record.errors import RecoveryError, SinkExistsError, SinkWriteError
@@ -120,6 +121,7 @@ class PartsFile:
             self._refuse_what_is_there()
             if self.single and self._append:
                 check_no_part_missing(self.path)
+                check_last_file(self.path)
             self._created = not folder.path.exists()
             folder.create()
             # Without the lock nothing is removed: another process may have begun in the folder.

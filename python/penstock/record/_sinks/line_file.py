@@ -257,6 +257,10 @@ class LineFile(ABC):
 
     def _reopen(self) -> None:
         """Continue the last existing part, without its torn end."""
+        # Here, because it brings the readers of all formats.
+        from penstock.record._stored.continuation import check_last_file
+
+        check_last_file(self.path)
         self.paths += check_no_part_missing(self.path)
         path = self.paths[-1]
         self._descriptor = create_file(path, overwrite=True)
@@ -337,6 +341,7 @@ class LineFile(ABC):
         except BaseException:
             part.remove()
             raise
+        part.created.clear()  # it is named now, and stays whatever comes
         self._has_other_ends = False
         self._release()
         self._take(part)

@@ -16,9 +16,9 @@ from penstock.record._files.line_ends import HEAD_BEGINS, HEAD_KEY, described_be
 from penstock.record._parts.parts_folder import parts_path
 from penstock.record._stored.table_files import format_of
 from penstock.record.damage import UNREADABLE
-from penstock.record.errors import RecordError
+from penstock.record.errors import RecordError, RecoveryError
 
-__all__ = ["first_file", "next_file"]
+__all__ = ["check_last_file", "first_file", "next_file"]
 
 _UNREADABLE: tuple[type[Exception], ...] = (RecordError, *UNREADABLE)
 _LONGEST_END = 1 << 20
@@ -42,6 +42,19 @@ def next_file(path: Path) -> Path | None:
     except _UNREADABLE:
         return None
     return None if following in files else following
+
+
+def check_last_file(path: Path) -> None:
+    """Refuse to continue a recording whose last file is missing; RecoveryError.
+
+    The file before it would grow, and name it no more.
+    """
+    following = next_file(path)
+    if following is not None and not following.exists():
+        raise RecoveryError(
+            f"{following} is missing, and {path.name} goes on in it: the recording cannot be "
+            "continued. Restore the missing file, or begin a new recording"
+        )
 
 
 def first_file(path: Path) -> Path | None:
