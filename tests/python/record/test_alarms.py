@@ -358,6 +358,26 @@ def test_an_alarm_that_its_receiver_refuses_holds_up_no_other(
     assert any("will not take" in text for text in delivery.said) is not all_refused
 
 
+def test_an_event_that_cannot_be_told_holds_up_no_other(tmp_path: Path, secret: Path) -> None:
+    """As where somebody has edited the book."""
+    alarms = book(tmp_path, "hook")
+    alarms.begin(KEY, "too high", 3.0)
+    alarms.close()
+    content = json.loads((tmp_path / "alarms.json").read_text())
+    content["waiting"]["hook"][0]["time"] = 1e300
+    (tmp_path / "alarms.json").write_text(json.dumps(content))
+    alarms = book(tmp_path, "hook")
+    with receiver(SECRET) as hook:
+        delivery = AlarmDelivery(alarms, {"hook": Webhook(hook.url, secret_file=secret)}, 0.01)
+        delivery.start()
+        alarms.end(KEY, "inside", 1.0)
+        delivery.look()
+        hook.wait_for(1)
+        assert delivery.close() == 0
+    assert [body["type"] for _, body in hook.got] == ["alarm.end"]
+    assert "cannot be told of" in delivery.said[0]
+
+
 def test_a_path_with_blanks_and_letters_is_one_path(tmp_path: Path, secret: Path) -> None:
     alarms = book(tmp_path, "hook")
     with receiver(SECRET) as hook:

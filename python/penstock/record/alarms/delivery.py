@@ -197,6 +197,13 @@ class AlarmDelivery:
                     async with asyncio.timeout(wanted * random.uniform(0.75, 1.25)):
                         await wake.wait()
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
+            except Exception as error:
+                # Of this event alone: those behind it are delivered.
+                self.said.append(
+                    f"{destination} cannot be told of {event.get('id')}: "
+                    f"{type(error).__name__}: {error}"
+                )
+                break
             else:
                 if told:
                     self.said.append(f"{destination} takes alarms again")
@@ -211,7 +218,7 @@ class AlarmDelivery:
             for event in behind:
                 await destination.deliver(event)
                 await self._has_taken(name, event)
-        except (Away, NeverTaken):
+        except Exception:  # it is told when that event is the first
             return False
         return bool(behind)
 
