@@ -134,8 +134,9 @@ def test_a_run_without_a_book_says_so(
 def test_a_missing_secret_ends_the_run_before_it_begins(penstock: Any, tmp_path: Path) -> None:
     text = DEVICE + '[alarm]\nwebhook = "https://lab.example/x"\nsecret_file = "none"\n'
     (tmp_path / "run.toml").write_text(text)
-    done = penstock("record", "run.toml", "--no-plot")
-    assert (done.returncode, "the secret in none cannot be read" in done.stderr) == (3, True)
+    for option in ("--no-plot", "--check"):
+        done = penstock("record", "run.toml", option)
+        assert (done.returncode, "the secret in none cannot be read" in done.stderr) == (3, True)
 
 
 def test_the_file_of_the_page_is_one() -> None:

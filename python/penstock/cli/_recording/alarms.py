@@ -29,7 +29,7 @@ from penstock.record import Recording, SinkError
 from penstock.record.alarms import AlarmBook, AlarmBookError, AlarmDelivery, MqttAlarms, Webhook
 from penstock.record.alarms.delivery import Destination
 
-__all__ = ["AlarmStates", "Alarms"]
+__all__ = ["AlarmStates", "Alarms", "destinations_of"]
 
 _MOST_WAITING = 16
 
@@ -176,6 +176,23 @@ _MOST_SECONDS = 1e12
 _BOOK = "alarms.json"
 
 
+def destinations_of(plan: AlarmPlan) -> dict[str, Destination]:
+    """Who is told, by name. CommandError: a URL or a secret cannot be used."""
+    found: dict[str, Destination] = {}
+    try:
+        if plan.webhook is not None:
+            found["webhook"] = Webhook(
+                plan.webhook, secret_file=plan.secret_file, ca_file=plan.ca_file
+            )
+        if plan.mqtt is not None:
+            found["mqtt"] = MqttAlarms(
+                plan.mqtt, password_file=plan.password_file, ca_file=plan.ca_file
+            )
+    except (ValueError, SinkError) as error:
+        raise CommandError(f"[alarm]: {one_line(error)}", ExitCode.CONFIG) from error
+    return found
+
+
 class AlarmStates:
     """The book of ``plan``, and the delivery of its events. For one event loop.
 
@@ -186,18 +203,7 @@ class AlarmStates:
     """
 
     def __init__(self, plan: AlarmPlan, folder: Path) -> None:
-        destinations: dict[str, Destination] = {}
-        try:
-            if plan.webhook is not None:
-                destinations["webhook"] = Webhook(
-                    plan.webhook, secret_file=plan.secret_file, ca_file=plan.ca_file
-                )
-            if plan.mqtt is not None:
-                destinations["mqtt"] = MqttAlarms(
-                    plan.mqtt, password_file=plan.password_file, ca_file=plan.ca_file
-                )
-        except (ValueError, SinkError) as error:
-            raise CommandError(f"[alarm]: {one_line(error)}", ExitCode.CONFIG) from error
+        destinations = destinations_of(plan)
         try:
             self._book = AlarmBook(plan.book or folder / _BOOK, destinations, latch=plan.latch)
         except AlarmBookError as error:

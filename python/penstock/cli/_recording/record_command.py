@@ -11,6 +11,7 @@ from penstock.cli._dashboard.plan import dash_plan, with_layout
 from penstock.cli._errors import CommandError, ExitCode
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._keys import signing_key
+from penstock.cli._recording.alarms import destinations_of
 from penstock.cli._recording.config import load_config, sink_of_option
 from penstock.cli._recording.instruments import Joining
 from penstock.cli._recording.network_sinks import NetworkSinks
@@ -87,6 +88,8 @@ def run_check(plan: RunPlan, interrupts: Interrupts) -> int:
             answer and is not required.
     """
     check_output(plan)
+    if plan.alarm is not None:
+        destinations_of(plan.alarm)
     from penstock import run
 
     with interrupts.deferred():
