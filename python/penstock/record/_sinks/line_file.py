@@ -76,7 +76,7 @@ class _NewPart:
     seals: SealWriter | None = None
 
     def remove(self) -> None:
-        """Remove what was created."""
+        """Close it, and remove what was created and is of no use."""
         if self.seals is not None:
             self.seals.abandon()
         os.close(self.descriptor)
@@ -335,13 +335,13 @@ class LineFile(ABC):
         # torn end with another part behind it.
         self.sync()
         part = self._create(following)
+        part.created.clear()  # it is named from here on, and stays whatever comes
         try:
             if not self._has_other_ends:
                 self._finish_part({"continued_in": following.name})
         except BaseException:
             part.remove()
             raise
-        part.created.clear()  # it is named now, and stays whatever comes
         self._has_other_ends = False
         self._release()
         self._take(part)
