@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -107,17 +107,17 @@ def was_cut_off(path: Path) -> bool:
     return parts_path(path).is_dir() or (path / ".penstock").is_dir()
 
 
-def recordings_at(path: Path) -> list[Path]:
+def recordings_at(path: Path, left_out: list[Path] | None = None) -> list[Path]:
     """The recordings at ``path``: of a folder that several were written to, each one, else itself.
 
     Those of each run stand together. The first format is the one that :func:`stored_parts` prefers
-    where all have the same rows.
+    where all have the same rows. Folders below that may not be read are added to ``left_out``.
     """
     if is_parts_folder(path) or not path.is_dir():
         return [path]
     return [
         each
-        for found in map(by_format, run_folders(path))
+        for found in map(by_format, run_folders(path, left_out=left_out))
         for kind in FORMATS
         for each in sorted(found.get(kind, ()))
     ]
@@ -434,11 +434,14 @@ def by_format(folder: Path) -> dict[str, set[Path]]:
     return found
 
 
-def run_folders(folder: Path, depth: int = _DEEPEST) -> Iterator[Path]:
+def run_folders(
+    folder: Path, depth: int = _DEEPEST, left_out: list[Path] | None = None
+) -> Iterator[Path]:
     """The folders at and below ``folder`` that have recordings, by name.
 
     Names that begin with a dot or an underscore are somebody's unfinished work. A name with ``=``
-    is a column of an archive, which is not a run. A folder below that may not be read is left out.
+    is a column of an archive, which is not a run. A folder below that may not be read is left out,
+    and added to ``left_out``.
     """
     if by_format(folder):
         yield folder
@@ -448,5 +451,8 @@ def run_folders(folder: Path, depth: int = _DEEPEST) -> Iterator[Path]:
         hidden = path.name.startswith((".", "_")) or path.suffix == ".parts"
         if hidden or "=" in path.name or not path.is_dir() or is_parts_folder(path):
             continue
-        with suppress(PermissionError):
-            yield from run_folders(path, depth - 1)
+        try:
+            yield from run_folders(path, depth - 1, left_out)
+        except PermissionError:
+            if left_out is not None:
+                left_out.append(path)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -259,3 +261,22 @@ def test_recover_mends_a_file_behind_one_that_is_missing(
     third.write_bytes((tmp_path / "run.csv").read_bytes() + b"fuel,A")
     code, out, _ = output(capsys, "recover", tmp_path / "run.csv")
     assert (code, f"kept in {third}.torn" in out) == (0, True)
+
+
+def test_recover_names_a_folder_below_that_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("run-1", "run-2"):
+        (tmp_path / name).mkdir()
+        record_into(tmp_path / name)
+    listed = Path.iterdir
+
+    def iterdir(path: Path) -> Iterator[Path]:
+        if path.name == "run-1":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    code, out, err = output(capsys, "recover", tmp_path)
+    assert (code, f"{tmp_path / 'run-1'} cannot be read: Permission denied" in err) == (5, True)
+    assert f"{tmp_path / 'run-2' / 'run.csv'} is complete" in out

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import errno
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -239,18 +241,24 @@ def recover_files(options: argparse.Namespace) -> int:
         _recover(file, options, key)
 
     def recover_all(target: str) -> int:
-        return _for_each(_recordings_of(target), recover_one)
+        left_out: list[Path] = []
+        worst = _for_each(_recordings_of(target, left_out), recover_one)
+        return max(worst, _for_each(list(map(str, left_out)), _refuse_unlisted))
 
     return _for_each(options.files, recover_all)
 
 
-def _recordings_of(target: str) -> list[str]:
+def _recordings_of(target: str, left_out: list[Path]) -> list[str]:
     try:
         if is_postgres(target) or not Path(target).is_dir():
             return [target]
-        return list(map(str, recordings_at(Path(target)))) or [target]
+        return list(map(str, recordings_at(Path(target), left_out))) or [target]
     except OSError as error:
         raise _unreadable(target, error) from error
+
+
+def _refuse_unlisted(folder: str) -> None:
+    raise _unreadable(folder, PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder))
 
 
 def _recover(file: str, options: argparse.Namespace, key: SigningKey | None) -> None:
