@@ -34,6 +34,12 @@ io::CachedRead copy_cached(BinaryFileObject* file, char* target, Py_ssize_t size
     return read;
 }
 
+/// Whether reads may be tried in the page cache now. Writes out what was buffered, so that they see
+/// it.
+bool prepare_to_read(BinaryFileObject* file) noexcept {
+    return sees_written(file) && reads_from_cache(file);
+}
+
 /// Buffers data to be written. `AtOnce::slow` if they do not fit behind those that are there.
 AtOnce write_to_buffer(BinaryFileObject* file, PyObject* data) noexcept {
     const long long size = PyBytes_GET_SIZE(data);
@@ -92,7 +98,7 @@ bool write_at(BinaryFileObject* file, PyObject* data, long long offset) noexcept
 }
 
 bool fill_from_cache(BinaryFileObject* file, Py_ssize_t size) noexcept {
-    if (file->buffer_size == 0 || !reads_from_cache(file)) {
+    if (file->buffer_size == 0 || !prepare_to_read(file)) {
         return false;
     }
     Ref data = read_cached_at(
@@ -127,7 +133,7 @@ long long present_size(const BinaryFileObject* file) noexcept {
 Py_ssize_t fill_target(BinaryFileObject* file, char* target, Py_ssize_t size) noexcept {
     std::string_view data = buffered(file);
     const auto wanted = static_cast<std::size_t>(size);
-    if (data.size() < wanted && size < file->buffer_size) {
+    if (!suffices(file, wanted) && size < file->buffer_size) {
         if (!fill_from_cache(file, size)) {
             return -1;
         }
@@ -135,10 +141,10 @@ Py_ssize_t fill_target(BinaryFileObject* file, char* target, Py_ssize_t size) no
     }
     const auto there = static_cast<Py_ssize_t>(std::min(data.size(), wanted));
     data.copy(target, static_cast<std::size_t>(there));
-    if (there == size || size < file->buffer_size) {
+    if (suffices(file, wanted) || size < file->buffer_size) {
         return there;
     }
-    if (!reads_from_cache(file) || size - there > max_cached_file) {
+    if (!prepare_to_read(file) || size - there > max_cached_file) {
         return -1;
     }
     const io::CachedRead read =
@@ -147,7 +153,7 @@ Py_ssize_t fill_target(BinaryFileObject* file, char* target, Py_ssize_t size) no
 }
 
 AtOnce read_past_buffer(BinaryFileObject* file, Py_ssize_t size, PyObject** result) noexcept {
-    if (!reads_from_cache(file)) {
+    if (!prepare_to_read(file)) {
         return AtOnce::slow;
     }
     Ref data = read_cached_at(file, size, file->position);
@@ -160,7 +166,7 @@ AtOnce read_past_buffer(BinaryFileObject* file, Py_ssize_t size, PyObject** resu
 }
 
 AtOnce read_rest_from_cache(BinaryFileObject* file, long long most, PyObject** result) noexcept {
-    if (!reads_from_cache(file)) {
+    if (!prepare_to_read(file)) {
         return AtOnce::slow;
     }
     long long left = file->known_size - file->position;

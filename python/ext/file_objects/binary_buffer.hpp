@@ -24,6 +24,19 @@ inline bool is_readable(const BinaryFileObject* file) noexcept {
     return file->fd >= 0 && file->readable != 0;
 }
 
+/// Whether a read of `size` bytes returns what is buffered: all of it or, of an unbuffered pipe,
+/// what a cancelled read has left.
+inline bool suffices(const BinaryFileObject* file, std::size_t size) noexcept {
+    const std::size_t there = buffered(file).size();
+    return there >= size || (there != 0 && file->buffer_size == 0 && file->seekable == 0);
+}
+
+/// Whether only writing the buffer shows where the position is: data are appended at the end of
+/// the file, which another process may have moved.
+inline bool has_open_position(const BinaryFileObject* file) noexcept {
+    return file->appending != 0 && file->unwritten_size != 0;
+}
+
 /// The size of the first line of `data`; 0 if its end is not there.
 inline std::size_t line_size(std::string_view data) noexcept {
     const void* end = data.empty() ? nullptr : std::memchr(data.data(), '\n', data.size());
@@ -53,7 +66,9 @@ bool write_at(BinaryFileObject* file, PyObject* data, long long offset) noexcept
 Ref read_cached_at(BinaryFileObject* file, Py_ssize_t size, long long offset) noexcept;
 
 /// Reads ahead from the position on, at least `size` bytes unless the file ends before, if the page
-/// cache has them. False if not, or for an unbuffered file; nothing has changed then.
+/// cache has them. False if not, or for an unbuffered file; nothing was read then.
+///
+/// All that reads from the cache writes out first what was buffered.
 bool fill_from_cache(BinaryFileObject* file, Py_ssize_t size) noexcept;
 
 /// Makes what was read from the position on the read-ahead; larger ones pay while the file is read
@@ -77,6 +92,12 @@ AtOnce read_rest_from_cache(BinaryFileObject* file, long long most, PyObject** r
 
 /// Writes out what was buffered. False, without an exception, if the coroutine must do it.
 bool write_out_at_once(BinaryFileObject* file) noexcept;
+
+/// Whether the file holds all that was written. Writes out what was buffered, if that needs no
+/// wait.
+inline bool sees_written(BinaryFileObject* file) noexcept {
+    return file->unwritten_size == 0 || write_out_at_once(file);
+}
 
 /// Buffers data to be written, or writes them and those before them to the page cache.
 AtOnce write_at_once(BinaryFileObject* file, PyObject* data) noexcept;

@@ -33,14 +33,14 @@ BinaryFileObject* self_of(PyObject* object) noexcept {
 AtOnce attempt_read(FileObject* self, CallArguments given, PyObject** result) {
     BinaryFileObject* file = binary_of(self);
     const Py_ssize_t size = size_argument(given.first);
-    if (size == -2 || !is_readable(file) || file->unwritten_size != 0) {
+    if (size == -2 || !is_readable(file)) {
         return AtOnce::slow;
     }
     if (size < 0) {
         return read_rest_from_cache(file, max_cached_file - 1, result);
     }
     std::string_view data = buffered(file);
-    if (data.size() < static_cast<std::size_t>(size)) {
+    if (!suffices(file, static_cast<std::size_t>(size))) {
         if (data.empty() && size >= file->buffer_size) {
             return read_past_buffer(file, size, result);
         }
@@ -79,11 +79,11 @@ AtOnce read_line(BinaryFileObject* file, PyObject** result) noexcept {
 AtOnce attempt_read1(FileObject* self, CallArguments given, PyObject** result) {
     BinaryFileObject* file = binary_of(self);
     const Py_ssize_t size = size_argument(given.first);
-    if (size == -2 || given.first == Py_None || !is_readable(file) || file->unwritten_size != 0) {
+    if (size == -2 || given.first == Py_None || !is_readable(file)) {
         return AtOnce::slow;
     }
     std::string_view data = buffered(file);
-    if (data.empty()) {
+    if (data.empty() && size != 0) {
         if (!fill_from_cache(file, std::max<Py_ssize_t>(size, 0))) {
             return AtOnce::slow;
         }
@@ -115,7 +115,7 @@ AtOnce attempt_write(FileObject* self, CallArguments given, PyObject** result) {
 
 AtOnce attempt_flush(FileObject* self, CallArguments /*unused*/, PyObject** result) {
     BinaryFileObject* file = binary_of(self);
-    if (file->fd < 0 || (file->unwritten_size != 0 && !write_out_at_once(file))) {
+    if (file->fd < 0 || !sees_written(file)) {
         return AtOnce::slow;
     }
     *result = Py_NewRef(Py_None);
@@ -124,7 +124,7 @@ AtOnce attempt_flush(FileObject* self, CallArguments /*unused*/, PyObject** resu
 
 AtOnce attempt_tell(FileObject* self, CallArguments /*unused*/, PyObject** result) {
     const BinaryFileObject* file = binary_of(self);
-    if (file->fd < 0 || file->seekable == 0) {
+    if (file->fd < 0 || file->seekable == 0 || has_open_position(file)) {
         return AtOnce::slow;
     }
     return at_once_of(PyLong_FromLongLong(file->position), result);
@@ -142,7 +142,7 @@ AtOnce attempt_seek(FileObject* self, CallArguments given, PyObject** result) {
 
 AtOnce attempt_readinto(FileObject* self, CallArguments given, PyObject** result) {
     BinaryFileObject* file = binary_of(self);
-    if (given.first == nullptr || !is_readable(file) || file->unwritten_size != 0) {
+    if (given.first == nullptr || !is_readable(file)) {
         return AtOnce::slow;
     }
     Py_buffer buffer;
@@ -207,6 +207,7 @@ const FileMethod read_method = {
     .attempt = &attempt_read,
     .slow = &ModuleState::name_read_in_turn,
     .wait = &wait_for_read,
+    .most_waits = 2, // the first for what was buffered
 };
 
 const FileMethod read1_method = {
@@ -215,6 +216,7 @@ const FileMethod read1_method = {
     .attempt = &attempt_read1,
     .slow = &ModuleState::name_read1_in_turn,
     .wait = &wait_for_read1,
+    .most_waits = 2, // the first for what was buffered
 };
 
 const FileMethod readline_method = {
@@ -223,6 +225,7 @@ const FileMethod readline_method = {
     .attempt = &attempt_readline,
     .slow = &ModuleState::name_readline_in_turn,
     .wait = &wait_for_line,
+    .most_waits = 2, // the first for what was buffered
 };
 
 const FileMethod next_method = {
@@ -232,6 +235,7 @@ const FileMethod next_method = {
     .slow = &ModuleState::name_next_line_in_turn,
     .arguments = 0,
     .wait = &wait_for_next_line,
+    .most_waits = 2, // the first for what was buffered
 };
 
 const FileMethod write_method = {
@@ -258,6 +262,7 @@ const FileMethod tell_method = {
     .attempt = &attempt_tell,
     .slow = &ModuleState::name_tell_in_turn,
     .arguments = 0,
+    .wait = &wait_for_tell,
 };
 
 const FileMethod seek_method = {
@@ -266,6 +271,7 @@ const FileMethod seek_method = {
     .attempt = &attempt_seek,
     .slow = &ModuleState::name_seek_in_turn,
     .arguments = 2,
+    .wait = &wait_for_seek,
 };
 
 const FileMethod readinto_method = {
@@ -273,6 +279,8 @@ const FileMethod readinto_method = {
     .qualified_name = "BinaryFile.readinto",
     .attempt = &attempt_readinto,
     .slow = &ModuleState::name_readinto_in_turn,
+    .wait = &wait_for_readinto,
+    .most_waits = 2, // the first for what was buffered
 };
 
 const FileMethod peek_method = {
@@ -282,6 +290,7 @@ const FileMethod peek_method = {
     .slow = &ModuleState::name_peek_in_turn,
     .arguments = 0,
     .wait = &wait_for_peek,
+    .most_waits = 2, // the first for what was buffered
 };
 
 const FileMethod truncate_method = {

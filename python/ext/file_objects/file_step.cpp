@@ -103,9 +103,11 @@ PySendResult FileStepObject::attempt(PyObject** result) noexcept {
         break;
     }
     if (method->wait != nullptr && waits < method->most_waits) {
-        ++waits;
         wait = method->wait(file, given);
         if (wait.awaitable != nullptr) {
+            if (!wait.in_parts) {
+                ++waits;
+            }
             if (wait.in_turn) {
                 Py_XSETREF(file->binary->current, Py_NewRef(wait.awaitable));
             }

@@ -33,6 +33,9 @@ struct FileWait {
     /// True: it is an operation that uses the file's position or buffer. The turn does not end
     /// before the engine has released it, see `end_operation`.
     bool in_turn = false;
+
+    /// True: it may bring a part of what the call lacks, which waits again then.
+    bool in_parts = false;
 };
 
 /// A method of a file that may complete at once.
@@ -60,7 +63,8 @@ struct FileMethod {
     /// to the coroutine method.
     FileWait (*wait)(FileObject* file, CallArguments given) = nullptr;
 
-    /// How often a call waits so before it is left to the coroutine method.
+    /// How often a call waits so before it is left to the coroutine method. Waits for parts are not
+    /// counted.
     unsigned char most_waits = 1;
 };
 
@@ -91,7 +95,7 @@ struct FileStepObject : NativeAwaitable<FileStepObject> {
     FileWait wait;       ///< of the phases `waiting` and `operating`; its awaitable is `delegate`
     AwaitStage stage;
     Phase phase;
-    unsigned char waits; ///< how often it has waited
+    unsigned char waits; ///< how often it has waited, but for parts
     bool yields_first;   ///< the clock was asked before: other tasks must run
 
     using NativeAwaitable::of;

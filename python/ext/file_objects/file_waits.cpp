@@ -4,11 +4,14 @@
 
 #include "file_objects/binary_buffer.hpp"
 #include "file_objects/positioned_transfers.hpp"
+#include "file_objects/seeking.hpp"
 #include "file_objects/truncation.hpp"
 #include "files/file_calls.hpp"
 #include "files/file_memory.hpp"
 
 #include <algorithm>
+
+#include <unistd.h>
 
 namespace penstock::python {
 
@@ -16,41 +19,95 @@ namespace {
 
 using Take = decltype(FileWait::take);
 
+/// The parts of a longer read of a pipe would be copied too often; the coroutine method keeps them
+/// apart.
+constexpr Py_ssize_t largest_in_parts = 64 << 10;
+
+FileWait wait_for_write_out(BinaryFileObject* file) noexcept;
+
 bool can_read(const BinaryFileObject* file) noexcept {
     return can_wait(file) && is_readable(file) && file->unwritten_size == 0;
 }
 
+/// Whether a read would not see what is buffered.
+bool must_write_first(const BinaryFileObject* file) noexcept {
+    return is_readable(file) && file->unwritten_size != 0;
+}
+
+/// Whether data that are written go to the end, wherever the position is.
+bool appends(const BinaryFileObject* file) noexcept {
+    return file->appending != 0 && file->seekable != 0;
+}
+
+/// Not where data were appended to a device: lseek(2) finds its end, and may wait.
 bool can_write(const BinaryFileObject* file) noexcept {
-    return can_wait(file) && file->fd >= 0 && file->writable != 0 && file->appending == 0;
+    return can_wait(file) && file->fd >= 0 && file->writable != 0 &&
+           (!appends(file) || file->regular != 0);
+}
+
+/// Where appended data end; `otherwise` if that cannot be told.
+long long end_of_file(const BinaryFileObject* file, long long otherwise) noexcept {
+    const long long size = present_size(file);
+    return size >= 0 ? size : otherwise;
+}
+
+/// The offset for the engine: a pipe has none.
+long long offset_of(const BinaryFileObject* file, long long position) noexcept {
+    return file->seekable != 0 ? position : -1;
 }
 
 /// Null with an exception set.
-PyObject* make_read(BinaryFileObject* file, long long size, long long offset) noexcept {
+PyObject* make_read(BinaryFileObject* file, long long size, long long position) noexcept {
     FileOperationObject* operation = make_file_operation(file->engine, read_call);
     if (operation == nullptr) {
         return nullptr;
     }
     operation->fd = file->fd;
     operation->size = size;
-    operation->offset = offset;
+    operation->offset = offset_of(file, position);
     return allocate_bytes(operation) ? as_object(operation) : refuse_operation(operation);
 }
 
+/// Reads from the position on. What is buffered is copied to the beginning of `target`; `there` is
+/// how much. Null with an exception set.
+PyObject* make_read_into(BinaryFileObject* file, PyObject* target, long long& there) noexcept {
+    FileOperationObject* operation = make_file_operation(file->engine, read_into_call);
+    if (operation == nullptr) {
+        return nullptr;
+    }
+    operation->fd = file->fd;
+    if (!export_buffer(operation, target, true)) {
+        return refuse_operation(operation);
+    }
+    const std::string_view data = buffered(file);
+    const std::size_t count = std::min(data.size(), static_cast<std::size_t>(operation->size));
+    data.copy(operation->memory, count);
+    there = static_cast<long long>(count);
+    operation->memory += count;
+    operation->size -= there;
+    operation->offset = offset_of(file, file->position + there);
+    return as_object(operation);
+}
+
 /// Null with an exception set.
-PyObject* make_write(BinaryFileObject* file, PyObject* data, long long offset) noexcept {
+PyObject* make_write(BinaryFileObject* file, PyObject* data, long long position) noexcept {
     FileOperationObject* operation = make_file_operation(file->engine, write_call);
     if (operation == nullptr) {
         return nullptr;
     }
     operation->fd = file->fd;
-    operation->offset = offset;
+    operation->offset = offset_of(file, position);
     operation->may_block_briefly = file->cached != 0;
     return export_buffer(operation, data, false) ? as_object(operation)
                                                  : refuse_operation(operation);
 }
 
-/// Reads ahead from the position on, at least `size` bytes unless the file ends before.
+/// Reads ahead from the position on, at least `size` bytes unless the file ends before; of a pipe,
+/// what it has.
 FileWait wait_for_fill(BinaryFileObject* file, Py_ssize_t size, Take take) noexcept {
+    if (must_write_first(file)) {
+        return wait_for_write_out(file);
+    }
     if (!can_read(file) || file->buffer_size == 0) {
         return {};
     }
@@ -58,16 +115,55 @@ FileWait wait_for_fill(BinaryFileObject* file, Py_ssize_t size, Take take) noexc
     return {.awaitable = make_read(file, asked, file->position),
             .take = take,
             .asked = asked,
-            .in_turn = true};
+            .in_turn = true,
+            .in_parts = file->seekable == 0};
+}
+
+/// What is missing of `size` bytes of a pipe, from which no more is taken.
+FileWait wait_for_part(BinaryFileObject* file, Py_ssize_t size, Take take) noexcept {
+    const auto there = static_cast<Py_ssize_t>(buffered(file).size());
+    if (size <= there || size > largest_in_parts) {
+        return {};
+    }
+    return {.awaitable = make_read(file, size - there, file->position),
+            .take = take,
+            .asked = size - there,
+            .in_turn = true,
+            .in_parts = true};
 }
 
 // ---- what a fill brings
 // ---------------------------------------------------------------------------
 
+/// Buffers what was read from the position on; of a pipe, behind what it has brought before. False
+/// with an exception set.
+bool keep_answer(BinaryFileObject* file, PyObject* answer) noexcept {
+    if (file->seekable != 0) {
+        keep_read_ahead(file, Ref::borrow(answer));
+        return true;
+    }
+    const std::string_view before = buffered(file);
+    PyObject* whole =
+        before.empty()
+            ? Py_NewRef(answer)
+            : PyBytes_FromStringAndSize(before.data(), static_cast<Py_ssize_t>(before.size()));
+    if (whole != nullptr && !before.empty()) {
+        PyBytes_Concat(&whole, answer);
+    }
+    if (whole == nullptr) {
+        return false;
+    }
+    file->ahead_at = file->position;
+    Py_XSETREF(file->ahead, whole);
+    return true;
+}
+
 AtOnce take_filled_read(FileObject* self, CallArguments given, PyObject* answer,
                         long long /*asked*/, PyObject** result) {
     BinaryFileObject* file = binary_of(self);
-    keep_read_ahead(file, Ref::borrow(answer));
+    if (!keep_answer(file, answer)) {
+        return AtOnce::failed;
+    }
     const Py_ssize_t size = size_argument(given.first);
     const std::string_view data = buffered(file);
     const std::size_t most = size < 0 ? data.size() : static_cast<std::size_t>(size);
@@ -77,12 +173,15 @@ AtOnce take_filled_read(FileObject* self, CallArguments given, PyObject* answer,
 AtOnce take_line(FileObject* self, CallArguments /*unused*/, PyObject* answer, long long asked,
                  PyObject** result) {
     BinaryFileObject* file = binary_of(self);
-    keep_read_ahead(file, Ref::borrow(answer));
+    if (!keep_answer(file, answer)) {
+        return AtOnce::failed;
+    }
     const std::string_view data = buffered(file);
     std::size_t size = line_size(data);
     if (size == 0) {
-        if (PyBytes_GET_SIZE(answer) >= asked) {
-            return AtOnce::slow; // a long line
+        const Py_ssize_t read = PyBytes_GET_SIZE(answer);
+        if (file->seekable != 0 ? read >= asked : read != 0) {
+            return AtOnce::slow; // a long line, or one that a pipe brings in parts
         }
         size = data.size();
     }
@@ -97,9 +196,48 @@ AtOnce take_next_line(FileObject* self, CallArguments given, PyObject* answer, l
 
 AtOnce take_peek(FileObject* self, CallArguments /*unused*/, PyObject* answer, long long /*asked*/,
                  PyObject** result) {
-    keep_read_ahead(binary_of(self), Ref::borrow(answer));
+    if (!keep_answer(binary_of(self), answer)) {
+        return AtOnce::failed;
+    }
     *result = Py_NewRef(answer);
     return AtOnce::done;
+}
+
+/// The next attempt takes what suffices.
+AtOnce take_part(FileObject* self, CallArguments given, PyObject* answer, long long asked,
+                 PyObject** result) {
+    if (PyBytes_GET_SIZE(answer) == 0) {
+        return take_filled_read(self, given, answer, asked, result);
+    }
+    return keep_answer(binary_of(self), answer) ? AtOnce::slow : AtOnce::failed;
+}
+
+/// Copies what is buffered to the argument. `AtOnce::slow` for what only Python code can refuse.
+AtOnce take_filled_readinto(FileObject* self, CallArguments given, PyObject* answer,
+                            long long /*asked*/, PyObject** result) {
+    BinaryFileObject* file = binary_of(self);
+    Py_buffer buffer;
+    if (!keep_answer(file, answer)) {
+        return AtOnce::failed;
+    }
+    if (PyObject_GetBuffer(given.first, &buffer, PyBUF_WRITABLE) != 0) {
+        PyErr_Clear();
+        return AtOnce::slow;
+    }
+    const std::string_view data = buffered(file);
+    const std::size_t count = std::min(data.size(), static_cast<std::size_t>(buffer.len));
+    data.copy(static_cast<char*>(buffer.buf), count);
+    file->position += static_cast<long long>(count);
+    PyBuffer_Release(&buffer);
+    return at_once_of(PyLong_FromSize_t(count), result);
+}
+
+AtOnce take_part_of_readinto(FileObject* self, CallArguments given, PyObject* answer,
+                             long long asked, PyObject** result) {
+    if (PyBytes_GET_SIZE(answer) == 0) {
+        return take_filled_readinto(self, given, answer, asked, result);
+    }
+    return keep_answer(binary_of(self), answer) ? AtOnce::slow : AtOnce::failed;
 }
 
 // ---- what other operations bring
@@ -119,6 +257,17 @@ AtOnce take_rest(FileObject* self, CallArguments given, PyObject* answer, long l
                                             : AtOnce::slow;
 }
 
+/// `there` bytes were copied from the buffer before.
+AtOnce take_count(FileObject* self, CallArguments /*unused*/, PyObject* answer, long long there,
+                  PyObject** result) {
+    const long long count = PyLong_AsLongLong(answer);
+    if (count < 0) {
+        return AtOnce::failed;
+    }
+    binary_of(self)->position += there + count;
+    return at_once_of(PyLong_FromLongLong(there + count), result);
+}
+
 AtOnce take_as_it_is(FileObject* /*self*/, CallArguments /*unused*/, PyObject* answer,
                      long long /*asked*/, PyObject** result) {
     *result = Py_NewRef(answer);
@@ -127,7 +276,11 @@ AtOnce take_as_it_is(FileObject* /*self*/, CallArguments /*unused*/, PyObject* a
 
 AtOnce take_written(FileObject* self, CallArguments /*unused*/, PyObject* answer, long long asked,
                     PyObject** result) {
-    binary_of(self)->position += asked;
+    BinaryFileObject* file = binary_of(self);
+    file->position += asked;
+    if (asked != 0 && appends(file)) {
+        file->position = end_of_file(file, file->position);
+    }
     *result = Py_NewRef(answer);
     return AtOnce::done;
 }
@@ -140,7 +293,13 @@ AtOnce take_written_out(FileObject* self, CallArguments /*unused*/, PyObject* /*
     if (PyList_SetSlice(file->unwritten, 0, PyList_GET_SIZE(file->unwritten), nullptr) != 0) {
         return AtOnce::failed;
     }
-    file->unwritten_size = 0;
+    const long long end = file->unwritten_at + std::exchange(file->unwritten_size, 0);
+    if (appends(file)) {
+        file->unwritten_at = end_of_file(file, end);
+        if (file->position == end) {
+            file->position = file->unwritten_at;
+        }
+    }
     return AtOnce::slow;
 }
 
@@ -161,11 +320,23 @@ FileWait wait_for_write_out(BinaryFileObject* file) noexcept {
     return {.awaitable = operation, .take = &take_written_out, .asked = 0, .in_turn = true};
 }
 
+/// How much a buffer holds that can be filled; -1, without an exception, if it cannot.
+Py_ssize_t target_size(PyObject* target) noexcept {
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(target, &buffer, PyBUF_WRITABLE) != 0) {
+        PyErr_Clear();
+        return -1;
+    }
+    const Py_ssize_t size = buffer.len;
+    PyBuffer_Release(&buffer);
+    return size;
+}
+
 } // namespace
 
 bool can_wait(const BinaryFileObject* file) noexcept {
     const FileEngineObject* engine = file->engine;
-    return file->plain != 0 && engine != nullptr && engine->io != nullptr && !engine->closing;
+    return file->alignment == 1 && engine != nullptr && engine->io != nullptr && !engine->closing;
 }
 
 AtOnce attempt_again(FileObject* /*file*/, CallArguments /*given*/, PyObject* /*answer*/,
@@ -176,8 +347,14 @@ AtOnce attempt_again(FileObject* /*file*/, CallArguments /*given*/, PyObject* /*
 FileWait wait_for_read(FileObject* self, CallArguments given) {
     BinaryFileObject* file = binary_of(self);
     const Py_ssize_t size = size_argument(given.first);
+    if (size != -2 && must_write_first(file)) {
+        return wait_for_write_out(file);
+    }
     if (size == -2 || !can_read(file)) {
         return {};
+    }
+    if (file->seekable == 0) {
+        return wait_for_part(file, size, &take_part);
     }
     if (size >= 0 && size < file->buffer_size) {
         return wait_for_fill(file, size, &take_filled_read);
@@ -217,7 +394,9 @@ FileWait wait_for_line(FileObject* self, CallArguments given) {
 
 FileWait wait_for_next_line(FileObject* self, CallArguments given) {
     FileWait wait = wait_for_line(self, given);
-    wait.take = &take_next_line;
+    if (wait.take == &take_line) {
+        wait.take = &take_next_line;
+    }
     return wait;
 }
 
@@ -226,11 +405,31 @@ FileWait wait_for_peek(FileObject* self, CallArguments /*unused*/) {
     return wait_for_fill(file, static_cast<Py_ssize_t>(file->buffer_size), &take_peek);
 }
 
+FileWait wait_for_readinto(FileObject* self, CallArguments given) {
+    BinaryFileObject* file = binary_of(self);
+    const Py_ssize_t size = target_size(given.first);
+    if (size >= 0 && must_write_first(file)) {
+        return wait_for_write_out(file);
+    }
+    if (size < 0 || !can_read(file)) {
+        return {};
+    }
+    if (file->seekable == 0) {
+        return wait_for_part(file, size, &take_part_of_readinto);
+    }
+    if (size < file->buffer_size) {
+        return wait_for_fill(file, size, &take_filled_readinto);
+    }
+    FileWait wait{.take = &take_count, .in_turn = true};
+    wait.awaitable = make_read_into(file, given.first, wait.asked);
+    return wait;
+}
+
 FileWait wait_for_pread(FileObject* self, CallArguments given) {
     BinaryFileObject* file = binary_of(self);
     const Py_ssize_t size = size_argument(given.first);
     const long long place = offset_argument(given.second);
-    if (size < 0 || place < 0 || !can_read(file)) {
+    if (size < 0 || place < 0 || file->seekable == 0 || !can_read(file)) {
         return {};
     }
     return {.awaitable = make_read(file, size, place),
@@ -247,7 +446,9 @@ FileWait wait_for_write(FileObject* self, CallArguments given) {
     if (file->unwritten_size != 0) {
         return wait_for_write_out(file);
     }
-    drop_read_ahead(file);
+    if (file->seekable != 0) {
+        drop_read_ahead(file);
+    }
     return {.awaitable = make_write(file, given.first, file->position),
             .take = &take_written,
             .asked = PyBytes_GET_SIZE(given.first),
@@ -259,10 +460,22 @@ FileWait wait_for_flush(FileObject* self, CallArguments /*unused*/) {
     return file->unwritten_size != 0 ? wait_for_write_out(file) : FileWait{};
 }
 
+FileWait wait_for_tell(FileObject* self, CallArguments given) {
+    return binary_of(self)->seekable != 0 ? wait_for_flush(self, given) : FileWait{};
+}
+
+FileWait wait_for_seek(FileObject* self, CallArguments given) {
+    const BinaryFileObject* file = binary_of(self);
+    SeekTarget target = {};
+    const bool waits = file->seekable != 0 && read_target(given, target) &&
+                       (has_open_position(file) || target.whence == SEEK_END);
+    return waits ? wait_for_flush(self, given) : FileWait{};
+}
+
 FileWait wait_for_truncate(FileObject* self, CallArguments given) {
     BinaryFileObject* file = binary_of(self);
     const long long length = length_argument(file, given.first);
-    if (length < 0 || !can_write(file)) {
+    if (length < 0 || file->seekable == 0 || !can_write(file)) {
         return {};
     }
     if (file->unwritten_size != 0) {

@@ -16,7 +16,7 @@ long long origin_of(const BinaryFileObject* file, int whence) noexcept {
     case SEEK_SET:
         return 0;
     case SEEK_CUR:
-        return file->appending != 0 && file->unwritten_size != 0 ? -1 : file->position;
+        return file->position;
     default:
         return file->regular != 0 && file->unwritten_size == 0 ? present_size(file) : -1;
     }
@@ -42,7 +42,7 @@ bool read_target(const CallArguments& given, SeekTarget& target) noexcept {
 
 AtOnce move_position(BinaryFileObject* file, const SeekTarget& target,
                      long long& position) noexcept {
-    if (file->fd < 0 || file->seekable == 0) {
+    if (file->fd < 0 || file->seekable == 0 || has_open_position(file)) {
         return AtOnce::slow;
     }
     const long long origin = origin_of(file, target.whence);

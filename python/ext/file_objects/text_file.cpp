@@ -57,7 +57,8 @@ PyObject* take_over(TextFileObject* file, const Ref& next, Py_ssize_t end) noexc
 // ---- attempts
 // -------------------------------------------------------------------------------------
 
-AtOnce read_line(TextFileObject* file, PyObject** result) noexcept {
+/// `ended`: nothing follows what is buffered.
+AtOnce read_line(TextFileObject* file, PyObject** result, bool ended = false) noexcept {
     if (!is_readable(file->base.binary)) {
         return AtOnce::slow;
     }
@@ -69,7 +70,7 @@ AtOnce read_line(TextFileObject* file, PyObject** result) noexcept {
         return AtOnce::slow;
     }
     Ref next;
-    const AtOnce decoded = decode_piece(file, next);
+    const AtOnce decoded = decode_piece(file, next, ended);
     if (decoded != AtOnce::done) {
         return decoded;
     }
@@ -140,21 +141,15 @@ AtOnce read_all(TextFileObject* file, PyObject** result) noexcept {
     return AtOnce::done;
 }
 
-AtOnce attempt_read(FileObject* self, CallArguments given, PyObject** result) {
-    TextFileObject* file = text_of(self);
-    const Py_ssize_t size = size_argument(given.first);
-    if (size == -2 || !is_readable(self->binary)) {
-        return AtOnce::slow;
-    }
-    if (size < 0) {
-        return read_all(file, result);
-    }
+/// `ended`: nothing follows what is buffered.
+AtOnce read_characters(TextFileObject* file, Py_ssize_t size, PyObject** result,
+                       bool ended) noexcept {
     const Py_ssize_t there = PyUnicode_GET_LENGTH(file->piece->text) - file->at;
     if (size <= there) {
         return at_once_of(take_text(file, file->at + size), result);
     }
     Ref next;
-    const AtOnce decoded = decode_piece(file, next);
+    const AtOnce decoded = decode_piece(file, next, ended);
     if (decoded != AtOnce::done) {
         return decoded;
     }
@@ -170,6 +165,15 @@ AtOnce attempt_read(FileObject* self, CallArguments given, PyObject** result) {
         return at_once_of(take_over(file, next, size - there), result);
     }
     return append_piece(file, next) ? AtOnce::slow : AtOnce::failed;
+}
+
+AtOnce attempt_read(FileObject* self, CallArguments given, PyObject** result) {
+    const Py_ssize_t size = size_argument(given.first);
+    if (size == -2 || !is_readable(self->binary)) {
+        return AtOnce::slow;
+    }
+    return size < 0 ? read_all(text_of(self), result)
+                    : read_characters(text_of(self), size, result, false);
 }
 
 /// The bytes of a text. Null without an exception if an encoder must make them, or find the error.
@@ -236,22 +240,64 @@ AtOnce attempt_write(FileObject* self, CallArguments given, PyObject** result) {
 // ---- what calls wait for
 // --------------------------------------------------------------------------
 
+/// Longer text that a pipe brings in parts is left to the coroutine methods, which keep them apart.
+constexpr Py_ssize_t longest_joined = 64 << 10;
+
+/// Whether a peek has found the end. A terminal must not be asked twice.
+bool is_nothing(PyObject* answer) noexcept {
+    return PyBytes_CheckExact(answer) && PyBytes_GET_SIZE(answer) == 0;
+}
+
+AtOnce take_characters(FileObject* self, CallArguments given, PyObject* answer, long long /*asked*/,
+                       PyObject** result) {
+    return is_readable(self->binary) ? read_characters(text_of(self), size_argument(given.first),
+                                                       result, is_nothing(answer))
+                                     : AtOnce::slow;
+}
+
+AtOnce take_text_line(FileObject* self, CallArguments /*unused*/, PyObject* answer,
+                      long long /*asked*/, PyObject** result) {
+    return read_line(text_of(self), result, is_nothing(answer));
+}
+
+AtOnce take_next_text_line(FileObject* self, CallArguments given, PyObject* answer, long long asked,
+                           PyObject** result) {
+    const AtOnce outcome = take_text_line(self, given, answer, asked, result);
+    return outcome == AtOnce::done ? end_iteration_at_nothing(result) : outcome;
+}
+
 /// The next bytes, which the binary file has then read ahead.
-FileWait wait_for_bytes(const TextFileObject* file) noexcept {
+FileWait wait_for_bytes(const TextFileObject* file, decltype(FileWait::take) take) noexcept {
     BinaryFileObject* binary = file->base.binary;
+    const bool in_parts = binary->seekable == 0;
+    const Py_ssize_t there = PyUnicode_GET_LENGTH(file->piece->text) - file->at;
     if (!has_decoder(file) || !is_readable(binary) || !can_wait(binary) ||
-        !buffered(binary).empty()) {
+        !buffered(binary).empty() || (in_parts && there > longest_joined)) {
         return {};
     }
-    return {.awaitable = make_peek(binary), .take = &attempt_again};
+    return {.awaitable = make_peek(binary), .take = take, .in_parts = in_parts};
 }
 
 FileWait wait_for_text(FileObject* self, CallArguments given) {
-    return size_argument(given.first) >= 0 ? wait_for_bytes(text_of(self)) : FileWait{};
+    const Py_ssize_t size = size_argument(given.first);
+    return size >= 0 && size <= longest_joined ? wait_for_bytes(text_of(self), &take_characters)
+                                               : FileWait{};
+}
+
+/// Not for line ends of two characters, which the coroutine methods find.
+FileWait wait_for_line_of(const TextFileObject* file, CallArguments given,
+                          decltype(FileWait::take) take) noexcept {
+    const bool found_here =
+        size_argument(given.first) == -1 && line_end_of(file) != LineEnd::return_feed;
+    return found_here ? wait_for_bytes(file, take) : FileWait{};
 }
 
 FileWait wait_for_text_line(FileObject* self, CallArguments given) {
-    return size_argument(given.first) == -1 ? wait_for_bytes(text_of(self)) : FileWait{};
+    return wait_for_line_of(text_of(self), given, &take_text_line);
+}
+
+FileWait wait_for_next_text_line(FileObject* self, CallArguments given) {
+    return wait_for_line_of(text_of(self), given, &take_next_text_line);
 }
 
 /// Room in the buffer of the binary file.
@@ -289,7 +335,7 @@ const FileMethod next_method = {
     .attempt = &attempt_next,
     .slow = &ModuleState::name_next_line_in_turn,
     .arguments = 0,
-    .wait = &wait_for_text_line,
+    .wait = &wait_for_next_text_line,
 };
 
 const FileMethod write_method = {

@@ -136,11 +136,11 @@ bool begin_piece(TextFileObject* file) noexcept {
     return true;
 }
 
-AtOnce decode_piece(TextFileObject* file, Ref& next) noexcept {
+AtOnce decode_piece(TextFileObject* file, Ref& next, bool ended) noexcept {
     ModuleState* module = file->base.state;
     BinaryFileObject* binary = file->base.binary;
     if (!has_decoder(file) || binary->base.turn_taken || !is_readable(binary) ||
-        (buffered(binary).empty() && !fill_from_cache(binary, 0))) {
+        (buffered(binary).empty() && !ended && !fill_from_cache(binary, 0))) {
         return AtOnce::slow;
     }
     ask_next_time(&file->base);

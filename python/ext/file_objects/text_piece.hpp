@@ -32,8 +32,8 @@ inline bool is_end(const TextPieceObject* piece) noexcept {
 }
 
 /// Decodes the next bytes, which are in memory or in the page cache. See `is_end` for the end of
-/// the file.
-AtOnce decode_piece(TextFileObject* file, Ref& next) noexcept;
+/// the file. `ended`: nothing follows them.
+AtOnce decode_piece(TextFileObject* file, Ref& next, bool ended) noexcept;
 
 /// Joins the file's piece, from the position on needed, and the next one. False with an exception
 /// set.

@@ -53,7 +53,8 @@ bool is_direct(const TextFileObject* file) noexcept {
 AtOnce attempt_tell(FileObject* self, CallArguments /*unused*/, PyObject** result) {
     const TextFileObject* file = text_of(self);
     const BinaryFileObject* binary = self->binary;
-    if (binary->fd < 0 || binary->seekable == 0 || binary->base.turn_taken) {
+    if (binary->fd < 0 || binary->seekable == 0 || binary->base.turn_taken ||
+        has_open_position(binary)) {
         return AtOnce::slow;
     }
     long long position = binary->position;

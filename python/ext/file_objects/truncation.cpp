@@ -22,8 +22,7 @@ long long length_argument(const BinaryFileObject* file, PyObject* given) noexcep
 AtOnce attempt_truncate(FileObject* self, CallArguments given, PyObject** result) {
     BinaryFileObject* file = binary_of(self);
     const long long length = length_argument(file, given.first);
-    if (length < 0 || !writes_to_cache(file) ||
-        (file->unwritten_size != 0 && !write_out_at_once(file)) ||
+    if (length < 0 || !writes_to_cache(file) || !sees_written(file) ||
         !truncate_at_once(file->engine, file->fd, length)) {
         return AtOnce::slow;
     }

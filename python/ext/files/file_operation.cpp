@@ -25,6 +25,10 @@ PyObject* get_in_flight(PyObject* self, void* /*unused*/) {
     return PyBool_FromLong(FileOperationObject::of(self)->in_flight);
 }
 
+PyObject* get_transferred(PyObject* self, void* /*unused*/) {
+    return PyLong_FromLongLong(FileOperationObject::of(self)->done);
+}
+
 FileOperationObject* allocate(FileEngineObject* engine) noexcept {
     PyTypeObject* type = engine->state->file_operation_type;
     FileOperationObject* operation = engine->spare;
@@ -112,8 +116,13 @@ void FileOperationObject::tp_dealloc(PyObject* self) noexcept {
     Py_DECREF(type);
 }
 
-std::array<PyGetSetDef, 1> FileOperationObject::own_attributes() noexcept {
-    return {PyGetSetDef{"in_flight", &get_in_flight, nullptr, "Whether it is in flight.", nullptr}};
+std::array<PyGetSetDef, 2> FileOperationObject::own_attributes() noexcept {
+    return {
+        PyGetSetDef{"in_flight", &get_in_flight, nullptr, "Whether it is in flight.", nullptr},
+        PyGetSetDef{"transferred", &get_transferred, nullptr,
+                    "How many bytes it has moved, also if it has failed or was cancelled.",
+                    nullptr},
+    };
 }
 
 std::array<PyType_Slot, 1> FileOperationObject::own_slots() noexcept {

@@ -100,7 +100,7 @@ struct FileOperationObject : NativeAwaitable<FileOperationObject> {
     FileExtra* extra;
     char* memory; ///< the address to read to or to write from
     std::int64_t size;
-    std::int64_t done; ///< of `size`
+    std::int64_t done; ///< of `size`; also of a transfer that has failed, once it is released
     std::int64_t offset;
     std::int64_t result;    ///< of the engine's completion, if it is not an error
     std::int64_t alignment; ///< of memory, offset and size; 1 except with O_DIRECT
@@ -149,7 +149,7 @@ struct FileOperationObject : NativeAwaitable<FileOperationObject> {
     static int tp_clear(PyObject* self) noexcept;
     static void tp_dealloc(PyObject* self) noexcept;
     static std::array<PyMethodDef, 3> own_methods() noexcept;
-    static std::array<PyGetSetDef, 1> own_attributes() noexcept;
+    static std::array<PyGetSetDef, 2> own_attributes() noexcept;
     static std::array<PyType_Slot, 1> own_slots() noexcept;
 };
 

@@ -156,6 +156,7 @@ void on_complete(io::FileOperation& request, std::int64_t answer) {
         operation->done += answer;
     } else {
         operation->error = static_cast<int>(-answer);
+        operation->done += static_cast<std::int64_t>(request.transferred);
     }
     const Ref reference(as_object(operation));
     const DeliveryScope delivering(operation->engine);

@@ -44,6 +44,13 @@ class Operation(Awaitable[T_co], Protocol[T_co]):
     def in_flight(self) -> bool:
         """Whether the engine is working on it, even after a cancelled await."""
 
+    @property
+    def transferred(self) -> int:
+        """How many bytes a read or write has moved, also if it has failed or was cancelled.
+
+        Of an operation in flight, those before it was passed to the engine.
+        """
+
     def start(self) -> Operation[T_co]:
         """Begin now; awaiting it later returns the result.
 

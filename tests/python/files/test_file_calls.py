@@ -153,6 +153,33 @@ async def test_a_write_that_fails_loses_nothing(
         assert await file.read(3) == b"cdz"
 
 
+async def test_a_failed_write_in_append_mode_is_continued_where_it_ended(
+    tmp_path: Path, limit_size: Callable[[int], None]
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 4000)
+    lines = [b"%04d\n" % number for number in range(4000)]
+    async with files.open(path, "ab", 8192) as file:
+        await file.write(bytes(range(200)) * 15)
+        limit_size(4096)
+        for _ in range(2):
+            with pytest.raises(OSError) as refused:
+                await file.flush()
+            assert refused.value.errno == errno.EFBIG
+            assert path.stat().st_size == 4096
+        limit_size(12_000)
+        with pytest.raises(OSError):
+            await file.writelines(lines)
+        limit_size(1 << 30)
+        await file.flush()
+        whole = b"x" * 4000 + bytes(range(200)) * 15 + b"".join(lines)
+        assert whole.startswith(path.read_bytes())
+        assert await file.tell() == path.stat().st_size > 12_000
+        rest = whole[path.stat().st_size :]
+        assert await file.write(rest) == len(rest)
+    assert path.read_bytes() == whole
+
+
 async def test_the_arguments_of_a_write_at_an_offset(path: Path) -> None:
     async with files.open(path, "r+b") as file:
         assert await file.pwrite(data=b"ab", offset=1) == 2
@@ -414,6 +441,13 @@ async def test_read1_takes_the_sizes_that_the_built_in_one_takes(path: Path) -> 
                 await untyped.read1(wrong)
             with pytest.raises(TypeError):
                 await untyped.read1(size=wrong)
+
+
+async def test_read1_of_nothing_waits_for_nothing() -> None:
+    ends = os.pipe()
+    async with files.open(ends[0], "rb") as reader, files.open(ends[1], "wb"):
+        with anyio.fail_after(60):
+            assert await reader.read1(0) == b""
 
 
 async def test_writes_of_nothing_take_no_memory(path: Path) -> None:

@@ -26,6 +26,7 @@ LARGE = 3 << 20  # more than is tried in the page cache
 COROUTINE_METHODS = (
     *("_read_in_turn", "_read1_in_turn", "_readline_in_turn", "_next_line_in_turn"),
     *("_peek_in_turn", "_pread_slowly", "_write_in_turn", "_flush_in_turn", "_truncate_in_turn"),
+    *("_readinto_in_turn", "_tell_in_turn", "_seek_in_turn"),
 )
 
 
@@ -126,6 +127,129 @@ async def test_writes_that_wait_need_no_coroutine_method(
             assert await text.write("é" * 2500) == 2500
         assert await text.write("z" * 8191) == 8191
     assert path.read_text("utf-8") == "é" * 12_500 + "z" * 8191
+
+
+async def test_a_buffer_that_is_filled_later_needs_no_coroutine_method(
+    path: Path, refuse_coroutine_methods: Callable[[], None]
+) -> None:
+    content = path.read_bytes()
+    forget(path)
+    refuse_coroutine_methods()
+    small, large = bytearray(100), bytearray(100_000)
+    async with files.open(path, "rb") as file:
+        assert await file.readinto(small) == 100
+        assert small == content[:100]
+        assert await file.readinto(memoryview(large)) == 100_000
+        assert large == content[100:100_100]
+        assert await file.tell() == 100_100
+        await file.seek(-50, os.SEEK_END)
+        assert await file.readinto(large) == 50
+        assert large[:50] == content[-50:]
+        assert await file.readinto(large) == 0
+        assert await file.readinto(bytearray()) == 0
+    forget(path)
+    async with files.open(path, "rb", buffering=0) as file:
+        assert await file.readinto(small) == 100
+        assert small == content[:100]
+        assert await file.tell() == 100
+
+
+@pytest.mark.parametrize("flags", [0, os.O_DSYNC])
+async def test_reads_behind_buffered_data_need_no_coroutine_method(
+    tmp_path: Path, refuse_coroutine_methods: Callable[[], None], flags: int
+) -> None:
+    refuse_coroutine_methods()
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789\nend")
+    async with files.open(path, "r+b", flags=flags) as opened:
+        file: Any = opened
+        buffer = bytearray(2)
+        expected: list[tuple[Callable[[], Any], Any]] = [
+            (lambda: file.read(3), b"234"),
+            (lambda: file.read1(3), b"234"),
+            (file.readline, b"23456789\n"),
+            (file.__anext__, b"23456789\n"),
+            (file.peek, b"23456789\nend"),
+            (lambda: file.readinto(buffer), 2),
+            (file.read, b"23456789\nend"),
+        ]
+        for number, (call, result) in enumerate(expected):
+            await file.seek(0)
+            assert await file.write(b"%02d" % number) == 2
+            assert await call() == result
+            assert path.read_bytes() == b"%02d23456789\nend" % number
+        assert buffer == b"23"
+
+
+async def test_appending_needs_no_coroutine_method(
+    tmp_path: Path, refuse_coroutine_methods: Callable[[], None]
+) -> None:
+    refuse_coroutine_methods()
+    path = tmp_path / "file"
+    path.write_bytes(b"begin ")
+    async with files.open(path, "a+b") as file:
+        assert await file.tell() == 6
+        for data in (b"s" * 5000, b"s" * 5000, b"L" * 20_000):
+            assert await file.write(data) == len(data)
+        assert await file.tell() == 30_006
+        with path.open("ab") as other:
+            other.write(b" between ")
+        assert await file.write(b"end") == 3
+        assert await file.tell() == 30_018
+        assert await file.seek(-12, os.SEEK_CUR) == 30_006
+        assert await file.read() == b" between end"
+        await file.seek(3)
+        assert await file.write(b"!") == 1
+        assert await file.seek(0, os.SEEK_END) == 30_019
+        assert await file.write(b"?") == 1
+        assert await file.seek(-2, os.SEEK_CUR) == 30_018
+        assert await file.read(5) == b"!?"
+        assert await file.truncate(4) == 4
+        assert await file.write(b"x") == 1
+        await file.flush()
+        assert await file.tell() == 5
+    assert path.read_bytes() == b"begix"
+    async with files.open(path, "a", encoding="utf-8") as text:
+        for _ in range(5):
+            assert await text.write("é" * 2500) == 2500
+        assert await text.tell() == 25_005
+    assert path.read_text("utf-8") == "begix" + "é" * 12_500
+
+
+async def test_pipes_need_no_coroutine_method(
+    refuse_coroutine_methods: Callable[[], None],
+) -> None:
+    refuse_coroutine_methods()
+    ends = os.pipe()
+    async with files.open(ends[0], "rb") as reader, files.open(ends[1], "wb") as writer:
+
+        async def write() -> None:
+            for part in (b"one\ntw", b"o\nthree", b"fourfi", b"ve", b"six\n"):
+                await writer.write(part)
+                await writer.flush()
+                await anyio.lowlevel.checkpoint()
+            await writer.write(b"L" * 100_000)
+            await writer.close()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(write)
+            assert await reader.readline() == b"one\n"
+            assert await anext(reader) == b"two\n"
+            assert await reader.read(9) == b"threefour"
+            buffer = bytearray(4)
+            assert await reader.readinto(buffer) == 4
+            assert buffer == b"five"
+            assert (await reader.peek())[:1] == b"s"
+            assert await reader.read1(1) == b"s"
+            assert await reader.readline() == b"ix\n"
+            assert await reader.read(50_000) == b"L" * 50_000
+            assert await reader.read(60_000) == b"L" * 50_000
+        for call in (reader.readline, reader.read1, reader.peek):
+            assert await call() == b""
+        assert await reader.read(5) == b""
+        assert await reader.readinto(buffer) == 0
+        with pytest.raises(StopAsyncIteration):
+            await anext(reader)
 
 
 async def test_a_long_line_and_a_growing_file_are_read_whole(path: Path) -> None:
@@ -231,18 +355,21 @@ async def test_a_write_that_fails_while_it_waits_keeps_what_was_buffered(tmp_pat
         full._unwritten_size = 0
 
 
-async def test_calls_that_wait_do_what_the_built_in_ones_do(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["r+b", "a+b"])
+async def test_calls_that_wait_do_what_the_built_in_ones_do(tmp_path: Path, mode: str) -> None:
     chance = random.Random(33)
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     content = b"".join(LINES[:1500])
     for path in (ours, theirs):
         path.write_bytes(content)
     forget(ours)
-    async with files.open(ours, "r+b", flags=os.O_DSYNC) as file:
-        with theirs.open("r+b") as plain:
+    # The built-in's buffer has wrong positions in append mode, see test_binary_files.
+    plain_buffering = -1 if mode == "r+b" else 0
+    async with files.open(ours, mode, flags=os.O_DSYNC) as file:
+        with open(theirs, mode, plain_buffering) as plain:
             for _ in range(120):
                 size = chance.choice((0, 1, 9, 5000, 8192, 30_000))
-                match chance.randrange(8):
+                match chance.randrange(10):
                     case 0:
                         assert await file.read(size) == plain.read(size)
                     case 1:
@@ -263,6 +390,13 @@ async def test_calls_that_wait_do_what_the_built_in_ones_do(tmp_path: Path) -> N
                     case 6:
                         assert await file.tell() == plain.tell()
                         forget(ours)
+                    case 7:
+                        buffer, expected = bytearray(size), bytearray(size)
+                        assert await file.readinto(buffer) == plain.readinto(expected)
+                        assert buffer == expected
+                    case 8:
+                        target = chance.choice(((0, 1), (9, 1), (0, 2), (9, 2)))
+                        assert await file.seek(*target) == plain.seek(*target)
                     case _:
                         assert await file.read() == plain.read()
     assert ours.read_bytes() == theirs.read_bytes()

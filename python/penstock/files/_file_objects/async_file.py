@@ -56,12 +56,16 @@ class AsyncFile(AsyncResource, Generic[AnyStr]):
 
     **Position**: the file object has its own. The descriptor's position does not move, except on
     pipes and terminals, which have none. Calls that use the position run one at a time, in the
-    order in which they were made, so several tasks may use one file.
+    order in which they were made, so several tasks may use one file. In append mode data are
+    written behind the end, and the position follows them; ``tell`` and ``seek`` flush the file to
+    know it. (The built-in's buffered file takes them to be where they were buffered until it is
+    flushed.)
 
     **Cancellation**: a cancelled await returns at once, and the position does not change. A
-    cancelled read can be repeated. A cancelled write may or may not have taken effect: repeating it
-    at the same position is safe, but a file in append mode may then hold the data twice. The next
-    call waits until the kernel is done with the cancelled one.
+    cancelled read can be repeated, of a pipe too. A cancelled write may or may not have taken
+    effect: repeating it at the same position is safe, but a pipe, or a file in append mode, may
+    then have the data twice. Data that were buffered are written once. The next call waits until
+    the kernel is done with the cancelled one.
 
     A file that is garbage collected without ``close`` is reported with ResourceWarning, as the
     built-in's is.

@@ -28,6 +28,8 @@ __all__ = ["BinaryFile"]
 _LARGEST_READ_AHEAD = 128 * 1024
 _UNBUFFERED_CHUNK = 4096
 _LARGEST_JOINED = 1 << 20
+_CHUNK_OF_PIPE = 1 << 16  # what a pipe holds, unless it was made larger
+_LARGEST_OF_PIPE = 1 << 20
 _LARGEST_POSITION = (1 << 63) - 1
 
 
@@ -79,7 +81,7 @@ class BinaryFile(DescriptorFile):
                 b"".join(self._unwritten),
                 self._unwritten_at if self._seekable else -1,
             )
-            self._forget_unwritten()
+            self._drop_written(self._unwritten_size)
         fd, self._fd = self._fd, DETACHED
         self._ahead = b""
         if self._seekable:
@@ -94,7 +96,7 @@ class BinaryFile(DescriptorFile):
             size = index(size)
             self._check_readable()
             data = self._buffered()
-            if not data:
+            if not data and size:
                 data = await self._fill(self._buffer_size if size < 0 else size)
                 if not self._buffer_size:
                     self._drop_read_ahead()
@@ -111,15 +113,14 @@ class BinaryFile(DescriptorFile):
             with memoryview(buffer) as whole, whole.cast("B") as view:
                 if view.readonly:
                     raise TypeError(f"readinto() cannot fill {type(buffer).__name__}: read-only")
-                filled = 0
-                if data := self._buffered()[: len(view)]:
-                    filled = len(data)
-                    view[:filled] = data
-                while filled < len(view):
-                    count = await self._read_into(view[filled:], filled)
-                    filled += count
-                    if count == 0 or self._seekable:
-                        break
+                data = self._buffered()
+                if len(data) < len(view) and not self._seekable:
+                    # Not into the buffer: what a cancelled read has taken there would be lost.
+                    data = await self._read_more(data, len(view))
+                filled = min(len(data), len(view))
+                view[:filled] = data[:filled]
+                if filled < len(view) and self._seekable:
+                    filled += await self._read_into(view[filled:], filled)
                 self._position += filled
                 return filled
         finally:
@@ -186,6 +187,7 @@ class BinaryFile(DescriptorFile):
 
     async def _pread_slowly(self, size: int, offset: int) -> bytes:
         self._check_readable()
+        self._check_seekable()
         if offset < 0:
             raise ValueError(f"offset {offset} is negative")
         if self._unwritten_size:
@@ -198,8 +200,9 @@ class BinaryFile(DescriptorFile):
 
         The buffer stays exported until the kernel is done with it, even after a cancelled await.
         """
-        if self._fd < 0 or not self._readable:
+        if self._fd < 0 or not self._readable or not self._seekable:
             self._check_readable()
+            self._check_seekable()
         if offset < 0:
             raise ValueError(f"offset {offset} is negative")
         if self._unwritten_size:
@@ -230,6 +233,7 @@ class BinaryFile(DescriptorFile):
         meanwhile, see ``pread_into``.
         """
         self._check_readable()
+        self._check_seekable()
         if offset < 0:
             raise ValueError(f"offset {offset} is negative")
         if self._unwritten_size:
@@ -314,7 +318,7 @@ class BinaryFile(DescriptorFile):
                 size = await self._do(write(self._fd, data, offset, self._alignment, self._cached))
                 self._position += size
                 if size and self._appending and self._seekable:
-                    self._position = await self._size()
+                    self._position = self._size()
             return size
         finally:
             self._end_turn()
@@ -325,6 +329,7 @@ class BinaryFile(DescriptorFile):
     async def _pwrite_in_turn(self, data: ReadableBuffer, offset: int) -> int:
         try:
             self._check_writable()
+            self._check_seekable()
             if offset < 0:
                 raise ValueError(f"offset {offset} is negative")
             await self._write_out()
@@ -411,15 +416,15 @@ class BinaryFile(DescriptorFile):
             offset = index(offset)
             self._check_open()
             self._check_seekable()
+            if self._appending:
+                await self._write_out()  # it would set the position that follows
             if whence == os.SEEK_SET:
                 position = offset
             elif whence == os.SEEK_CUR:
-                if self._appending:
-                    await self._write_out()  # only this determines the position
                 position = self._position + offset
             elif whence == os.SEEK_END:
                 await self._write_out()
-                position = await self._size() + offset
+                position = self._size() + offset
             else:
                 raise ValueError(f"whence {whence} is not SEEK_SET, SEEK_CUR or SEEK_END")
             if not 0 <= position <= _LARGEST_POSITION:
@@ -436,6 +441,8 @@ class BinaryFile(DescriptorFile):
         try:
             self._check_open()
             self._check_seekable()
+            if self._appending:
+                await self._write_out()  # only this determines the position
             return self._position
         finally:
             self._end_turn()
@@ -473,7 +480,7 @@ class BinaryFile(DescriptorFile):
             await self._write_out()
         if not self._seekable:
             return await self._read_from_pipe(data, size)
-        if self._position % self._alignment and self._position >= await self._size():
+        if self._position % self._alignment and self._position >= self._size():
             return b""  # at the end of the file, which a direct read has reached
         missing = size - len(data)
         if missing > _LARGEST_JOINED:
@@ -489,30 +496,39 @@ class BinaryFile(DescriptorFile):
             )
         return data + more if data else more
 
-    async def _read_from_pipe(self, data: bytes, size: int) -> bytes:
-        while len(data) < size:
-            more = await self._do(self._backend.read(self._fd, max(size - len(data), 1), -1, 1))
-            if not more:
-                break
-            # Kept in the read-ahead buffer until the read is complete, which may be cancelled.
-            data += more
-            self._ahead = data
+    async def _read_from_pipe(self, data: bytes, size: int | None) -> bytes:
+        """Complete a read that begins with ``data``; of everything if ``size`` is None.
+
+        What a read has taken that is then cancelled is buffered for the next one.
+        """
+        parts = [data]
+        left = _CHUNK_OF_PIPE if size is None else size - len(data)
+        if data and not self._buffer_size and size is not None:
+            left = 0  # what a cancelled read has left; more may never come
+        try:
+            while left > 0:
+                most = min(left, _LARGEST_OF_PIPE)
+                more = await self._do(self._backend.read(self._fd, most, -1, 1))
+                parts.append(more)
+                if size is not None:
+                    left -= len(more)
+                if not more or (size is not None and not self._buffer_size):
+                    break
+        except BaseException:
+            self._ahead = b"".join(parts)
             self._ahead_at = self._position
-            if not self._buffer_size:
-                break
-        return data
+            raise
+        self._ahead = b""
+        return b"".join(parts)
 
     async def _read_rest(self) -> bytes:
         await self._write_out()
         data = self._buffered()
         if not self._seekable:
-            while more := await self._do(self._backend.read(self._fd, 65536, -1, 1)):
-                data += more
-                self._ahead = data
-                self._ahead_at = self._position
+            data = await self._read_from_pipe(data, None)
             self._position += len(data)
             return data
-        left = await self._size() - self._position
+        left = self._size() - self._position
         if left > _LARGEST_JOINED:
             data = b""
         parts = [data]
@@ -532,11 +548,11 @@ class BinaryFile(DescriptorFile):
 
     async def _read_into(self, view: memoryview, further: int) -> int:
         await self._write_out()
-        if self._seekable and len(view) < self._buffer_size:
+        if len(view) < self._buffer_size:
             data = (await self._fill(len(view), further))[: len(view)]
             view[: len(data)] = data
             return len(data)
-        offset = self._position + further if self._seekable else -1
+        offset = self._position + further
         return await self._do(self._backend.read_into(self._fd, view, offset, self._alignment))
 
     async def _after_flush(self, operation: Any, what: Any, offset: int) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
+from functools import partial
 from typing import Any, TypeVar
 
 from penstock._core import BinaryFileCore
@@ -125,13 +126,13 @@ class DescriptorFile(BinaryFileCore, AsyncFile[bytes], TakesTurns):
         self._check_open()
         await self._backend.fdatasync(self._fd)
 
-    async def _size(self) -> int:
+    def _size(self) -> int:
         if self._regular:
             return self._backend.describe(self._fd)[1]
         return os.lseek(self._fd, 0, os.SEEK_END)
 
     async def _write_out(self, to_the_end: bool = False) -> None:
-        """Write the buffer. After a cancelled write the buffer is dropped if it was written.
+        """Write the buffer. What a cancelled or failed write has written leaves it, no more.
 
         ``to_the_end``: complete a write that has begun also when the await is cancelled.
         """
@@ -139,15 +140,27 @@ class DescriptorFile(BinaryFileCore, AsyncFile[bytes], TakesTurns):
             return
         data = b"".join(self._unwritten)
         offset = self._unwritten_at if self._seekable else -1
-        self._writing_out = True
         operation = self._backend.write(self._fd, data, offset, 1, self._cached)
+        self._writing_out = True
         await self._do(operation.start() if to_the_end else operation)
         self._writing_out = False
-        self._forget_unwritten()
-        if self._appending and self._seekable:
-            here = self._position == self._unwritten_at + len(data)
-            self._unwritten_at = await self._size()
-            if here:
+        self._drop_written(len(data))
+
+    def _drop_written(self, size: int) -> None:
+        """Drop the first ``size`` bytes of the write buffer, which are in the file.
+
+        Writing them again would write them twice to a pipe, and in append mode.
+        """
+        if not size or not self._unwritten_size:
+            return
+        end = self._unwritten_at + self._unwritten_size
+        rest = b"".join(self._unwritten)[size:]
+        self._unwritten = [rest] if rest else []
+        self._unwritten_size = len(rest)
+        self._unwritten_at += size
+        if not rest and self._appending and self._seekable:
+            self._unwritten_at = self._size()
+            if self._position == end:
                 self._position = self._unwritten_at
 
     # ---- closing --------------------------------------------------------------------------------
@@ -228,14 +241,13 @@ class DescriptorFile(BinaryFileCore, AsyncFile[bytes], TakesTurns):
             return
         # It was cancelled or failed.
         self._current = None
-        operation.when_released(self._settled)
+        operation.when_released(partial(self._settled, operation))
 
-    def _settled(self, result: object) -> None:
+    def _settled(self, operation: Operation[Any], result: object) -> None:
         """The engine is done with the operation that was in flight when the turn ended."""
         if self._writing_out:
             self._writing_out = False
-            if result is not None:
-                self._forget_unwritten()
+            self._drop_written(operation.transferred)
         elif isinstance(result, bytes) and not self._seekable:
             # Data that were read from a pipe cannot be read again.
             self._ahead = self._buffered() + result

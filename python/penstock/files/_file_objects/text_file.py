@@ -255,7 +255,7 @@ class TextFile(TextFileCore, AsyncFile[str], TakesTurns):
 
     async def _read_rest(self, decoder: Decoder) -> str:
         binary = self._binary
-        if binary._regular and await binary._size() - binary._position <= _SLICE:
+        if binary._regular and binary._size() - binary._position <= _SLICE:
             data = await binary.read()
             text = self._piece.text[self._at :] + decoder.decode(data, True)
             self._drop_read_ahead()
