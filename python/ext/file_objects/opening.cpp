@@ -7,6 +7,7 @@
 #include "files/file_calls.hpp"
 #include "files/file_time_slice.hpp"
 #include "files/running_engine.hpp"
+#include "files/system_path.hpp"
 #include "shared/cached_opening.hpp"
 
 #include <cerrno>
@@ -71,14 +72,13 @@ private:
 /// Opens the file from the caches. `AtOnce::slow`: the engine must do it.
 AtOnce OpenStepObject::attempt(PyObject** result) noexcept {
     ModuleState* module = opening->state;
-    PyObject* converted = nullptr;
-    if (PyUnicode_FSConverter(opening->path, static_cast<void*>(&converted)) == 0) {
+    const SystemPath path(opening->path);
+    if (!path) {
         return AtOnce::failed;
     }
-    const Ref path(converted);
     constexpr std::int64_t cost_of_opening = 12288;
     engine->slice_credit -= cost_of_opening;
-    const CachedFile found = open_regular_from_cache(PyBytes_AS_STRING(path.get()), O_RDONLY);
+    const CachedFile found = open_regular_from_cache(path.text(), O_RDONLY);
     if (found.fd == -EAGAIN) {
         return AtOnce::slow;
     }

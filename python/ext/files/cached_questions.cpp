@@ -5,6 +5,7 @@
 #include "files/file_time_slice.hpp"
 #include "files/running_engine.hpp"
 #include "files/stat_result.hpp"
+#include "files/system_path.hpp"
 #include "shared/cached_opening.hpp"
 
 #include <algorithm>
@@ -90,18 +91,19 @@ bool check_count(Py_ssize_t count, Py_ssize_t expected) noexcept {
 template <typename Answer>
 int ask_cache(PyObject* self, PyObject* asked, PyObject* follow_symlinks, Answer answer) noexcept {
     auto* engine = reinterpret_cast<FileEngineObject*>(self);
-    PyObject* encoded = nullptr;
-    if (PyLong_Check(asked) || PyUnicode_FSConverter(asked, static_cast<void*>(&encoded)) == 0) {
+    if (PyLong_Check(asked)) {
         return -1;
     }
-    const Ref path(encoded);
+    const SystemPath path(asked);
+    if (!path) {
+        return -1;
+    }
     // On trio every question is a checkpoint.
     if (!check_open(engine) || engine->loop == nullptr || !may_answer(engine)) {
         return -1;
     }
     const int follow = follow_symlinks != Py_False ? 0 : O_NOFOLLOW;
-    const OwnedDescriptor found(
-        io::open_from_cache(PyBytes_AS_STRING(path.get()), O_PATH | O_CLOEXEC | follow));
+    const OwnedDescriptor found(io::open_from_cache(path.text(), O_PATH | O_CLOEXEC | follow));
     if (found.get() < 0) {
         return found.get() == -ENOENT || found.get() == -ENOTDIR ? 0 : -1;
     }
@@ -217,16 +219,15 @@ PyObject* engine_access_cached(PyObject* /*self*/, PyObject* const* values,
     if (count != 2) {
         return PyErr_Format(PyExc_TypeError, "access_cached() takes 2 arguments, not %zd", count);
     }
-    PyObject* encoded = nullptr;
-    if (PyUnicode_FSConverter(values[0], static_cast<void*>(&encoded)) == 0) {
+    const SystemPath path(values[0]);
+    if (!path) {
         return nullptr;
     }
-    const Ref path(encoded);
     const long mode = PyLong_AsLong(values[1]);
     if (mode == -1 && PyErr_Occurred() != nullptr) {
         return nullptr;
     }
-    const int error = access_from_cache(PyBytes_AS_STRING(path.get()), static_cast<int>(mode));
+    const int error = access_from_cache(path.text(), static_cast<int>(mode));
     if (error == EAGAIN) {
         Py_RETURN_NONE;
     }
