@@ -72,6 +72,11 @@ def all_names(module: str) -> list[str]:
     return [name for name in getattr(loaded, "__all__", ()) if name != "__version__"]
 
 
+def _is_function(value: object) -> bool:
+    """Whether it is a function, or a native object in the place of one that makes coroutines."""
+    return inspect.isroutine(value) or inspect.iscoroutinefunction(value)
+
+
 def entries() -> list[Entry]:
     """Every public name. What several modules export is described in the first of them."""
     first: dict[int, str] = {}
@@ -81,7 +86,7 @@ def entries() -> list[Entry]:
         for name in all_names(module):
             value = getattr(loaded, name)
             home = module
-            if inspect.isclass(value) or inspect.isroutine(value) or inspect.ismodule(value):
+            if inspect.isclass(value) or _is_function(value) or inspect.ismodule(value):
                 home = first.setdefault(id(value), module)
             found.append(Entry(module, name, home))
     return found
@@ -124,9 +129,9 @@ def _directive(entry: Entry, described: set[type]) -> Iterator[str]:
         if members:
             yield f"   :members: {', '.join(members)}"
             yield "   :undoc-members:"
-    elif inspect.isroutine(value) and _original(value).__module__.startswith("penstock"):
+    elif _is_function(value) and _original(value).__module__.startswith("penstock"):
         yield f".. autofunction:: {name}"
-    elif inspect.isroutine(value):
+    elif _is_function(value):
         # Made from a function of Python's, whose manual describes it.
         yield f".. py:function:: {entry.name}{inspect.signature(value)}"
         yield ""

@@ -239,3 +239,14 @@ def test_every_public_name_is_described_once(site: dict[str, ModuleType]) -> Non
     described = [entry.full_name for entry in entries if entry.is_described_here]
     assert len(described) == len(set(described)) > 300
     assert not [name for name in described if "._" in name]
+
+
+@pytest.mark.skipif(CORE_MISSING, reason="penstock._core is not built (run 'make build')")
+def test_what_native_code_answers_is_described_as_a_function(site: dict[str, ModuleType]) -> None:
+    reference = site["python_reference"]
+    entries = {entry.full_name: entry for entry in reference.entries()}
+    for name in ("penstock.files.stat", "penstock.files.access"):
+        assert list(reference._directive(entries[name], set())) == [f".. autofunction:: {name}"]
+    (heading, _, text) = reference._directive(entries["penstock.files.ospath.isdir"], set())
+    assert heading.startswith(".. py:function:: isdir(")
+    assert text.endswith("path.isdir``.")
