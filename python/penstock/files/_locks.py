@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from penstock.files._backend import current_backend
+from penstock.files._not_copied import refuse_to_copy
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -38,8 +39,8 @@ def lock(
     description (``F_OFD_SETLK``, fcntl(2)). So closing another descriptor of the file does not
     release it, as with ``fcntl.lockf``, and two tasks exclude each other as two processes do. It
     ends with ``release``, or with the process, however that ends. Forked children share it until
-    they call execve(2) or exit. On NFS the server keeps it. ``flock(2)`` is another kind of lock:
-    the two do not exclude each other.
+    they call execve(2) or exit, and cannot release it. On NFS the server keeps it. ``flock(2)`` is
+    another kind of lock: the two do not exclude each other.
 
     The file is created if it is missing, and stays: removing it would let two holders in.
 
@@ -77,6 +78,7 @@ class FileLock:
         self._timeout = timeout
         self._mode = mode
         self._fd = -1
+        self._holder = 0  # the process
         self._busy = False
 
     @property
@@ -104,15 +106,23 @@ class FileLock:
         self.release()
 
     def release(self) -> None:
-        """Release the lock; does nothing if it is not held. Any thread."""
+        """Release the lock; does nothing if it is not held. Any thread.
+
+        In a child that was forked meanwhile it only ends the child's share: the lock is its
+        parent's, which may be at work.
+        """
         fd, self._fd = self._fd, -1
         if fd < 0:
             return
         try:
             # The descriptor may have copies in children, with which closing it would not do.
-            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
+            if os.getpid() == self._holder:
+                free = _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)
+                fcntl.fcntl(fd, fcntl.F_OFD_SETLK, free)
         finally:
             os.close(fd)
+
+    __reduce__ = refuse_to_copy
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
@@ -168,6 +178,7 @@ class FileLock:
                 await self._wait(fd, kind)
             stack.pop_all()
             self._fd = fd
+            self._holder = os.getpid()
 
     def _take(self, fd: int, kind: int) -> bool:
         """Take the lock if it is free."""

@@ -14,7 +14,7 @@ from penstock.files._backend import current_backend
 from penstock.files._in_flight import results_of
 
 if TYPE_CHECKING:
-    from _typeshed import FileDescriptorOrPath, ReadableBuffer, StrOrBytesPath, StrPath
+    from _typeshed import FileDescriptorOrPath, ReadableBuffer, StrOrBytesPath
 
 __all__ = [
     "access",
@@ -135,7 +135,7 @@ async def statvfs(path: FileDescriptorOrPath) -> os.statvfs_result:
     return await current_backend().call(partial(os.statvfs, path))
 
 
-async def sync_folder(path: StrPath) -> None:
+async def sync_folder(path: StrOrBytesPath) -> None:
     """Make what was made, renamed and removed in a folder durable (fsync(2) of the folder).
 
     ``write_file(atomic=True)`` and ``copy`` do this themselves.
@@ -143,7 +143,7 @@ async def sync_folder(path: StrPath) -> None:
     Raises:
         OSError: with the folder; NotADirectoryError if it is none.
     """
-    inside = os.path.join(os.fspath(path), "")
+    inside = os.path.join(os.fsdecode(path), "")
     await current_backend().call(partial(sync_folder_of, inside))
 
 

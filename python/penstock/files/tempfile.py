@@ -199,6 +199,8 @@ class TemporaryDirectory:
     ``async with`` returns its path. ``await`` returns the object: ``name`` is the path, and
     ``cleanup`` removes the folder. With ``ignore_cleanup_errors`` what cannot be removed stays
     without an error. With ``delete=False`` only ``cleanup`` removes it.
+
+    Cancellation: a folder that is made nevertheless is removed.
     """
 
     def __init__(
@@ -228,7 +230,19 @@ class TemporaryDirectory:
                 folder._finalizer.detach()  # as its own argument does from Python 3.12 on
             self._folder = folder
 
-        await current_backend().call(create)
+        backend = current_backend()
+        making = backend.call(create)
+
+        def remove(_: object) -> None:
+            if self._folder is not None:
+                backend.call(self._folder.cleanup).start()
+
+        try:
+            await making
+        except BaseException:
+            if self._delete:
+                making.when_released(remove)
+            raise
         return self
 
     def __await__(self) -> Generator[Any, Any, Self]:

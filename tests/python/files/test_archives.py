@@ -23,6 +23,7 @@ import pytest
 
 from penstock import files
 from tests.python.conftest import not_sanitized
+from tests.python.files.test_file_calls import work_for
 
 pytestmark = pytest.mark.anyio
 
@@ -280,3 +281,36 @@ async def test_other_tasks_run_while_data_are_compressed(
 def test_every_function_is_public() -> None:
     names: list[Any] = [files.open_compressed, files.open_zip, files.open_tar]
     assert all(each.__name__ in files.__all__ for each in names)
+
+
+async def test_a_line_that_a_cancelled_loop_has_not_returned_is_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "lines.gz"
+    path.write_bytes(gzip.compress(CONTENT))
+    async with files.open_compressed(path) as file:
+        found = [await anext(file)]
+        for _ in range(20):
+            work_for(0.003)  # the next line yields to other tasks first
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                found.append(await anext(file))
+            found.append(await anext(file))
+        assert found == LINES[: len(found)]
+
+
+async def test_readlines_after_a_loop_ends_where_the_built_in_does(tmp_path: Path) -> None:
+    content = b"ab\n" * 30_000
+    (tmp_path / "lines").write_bytes(content)
+    (tmp_path / "lines.gz").write_bytes(gzip.compress(content))
+    for hint in (65_532, 65_535, 65_538):
+        with (tmp_path / "lines").open("rb") as judge:
+            async with files.open_compressed(tmp_path / "lines.gz") as file:
+                assert await anext(file) == judge.readline()
+                assert len(await file.readlines(hint)) == len(judge.readlines(hint))
+
+
+async def test_a_number_is_no_data_to_compress(tmp_path: Path) -> None:
+    async with files.open_compressed(tmp_path / "data.gz", "wb") as file:
+        with pytest.raises(TypeError):
+            await file.write(5)
+        assert await file.write(memoryview(b"data")) == 4
+    assert gzip.decompress((tmp_path / "data.gz").read_bytes()) == b"data"

@@ -130,3 +130,13 @@ async def test_lengths_of_truncate_are_those_of_the_built_in(path: Path, tmp_pat
     with pytest.raises(ValueError, match="closed"):
         await file.truncate(0)
     assert path.read_bytes() == other.read_bytes()[:7]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.usefixtures("no_descriptor_left")
+async def test_a_buffer_that_no_file_has_is_refused_before_it_is_opened(path: Path) -> None:
+    for size in (1 << 31, 1 << 63, 1 << 70):
+        with pytest.raises(OverflowError, match="too large a buffer"):
+            await files.open(path, "rb", size)
+        with pytest.raises(OverflowError, match="too large a buffer"):
+            await files.tempfile.TemporaryFile("w+b", size)

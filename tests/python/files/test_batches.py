@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import random
@@ -183,6 +184,13 @@ async def test_space_is_reserved_and_freed(tmp_path: Path) -> None:
         with pytest.raises(OSError) as refused:
             await file.punch_hole(0, 0)
         assert refused.value.filename == str(path) or refused.value.filename == path
+        for call in (file.fallocate, file.punch_hole):
+            for begin, size in ((1 << 64, 4096), (4096, (1 << 64) + 4096)):
+                with pytest.raises(OSError) as refused:
+                    await call(begin, size)
+                assert refused.value.errno == errno.EFBIG
+        assert await file.pread(8192, 0) == bytes(4096) + b"x" * 4096
+        assert path.stat().st_size == 1 << 20
     async with files.open(path, "rb") as file:
         with pytest.raises(io.UnsupportedOperation):
             await file.fallocate(0, 1)
@@ -198,6 +206,7 @@ async def test_attributes_space_and_folders(tmp_path: Path) -> None:
     assert missing.value.filename == str(tmp_path / "missing")
     with pytest.raises(NotADirectoryError):
         await files.sync_folder(path)
+    await files.sync_folder(os.fsencode(tmp_path))
     try:
         await files.setxattr(path, "user.kind", b"test")
     except OSError:

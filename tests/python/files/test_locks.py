@@ -17,6 +17,7 @@ import pytest
 
 from penstock import files
 from penstock.files._locks import _FLOCK
+from tests.python.files.child_script import run_script
 from tests.python.files.conftest import child_environment
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_descriptor_left")]
@@ -205,3 +206,38 @@ async def test_a_file_that_must_not_be_written_can_have_a_shared_lock(tmp_path: 
                 await files.lock(path)
         finally:
             running.kill()
+
+
+def test_a_forked_child_does_not_release_its_parents_lock(tmp_path: Path) -> None:
+    result = run_script(
+        f"""
+        import asyncio, fcntl, os, warnings
+        from penstock import files
+        from penstock.files._locks import _FLOCK
+
+        warnings.simplefilter("ignore")  # of forks beside threads
+        path = {str(tmp_path / "lock")!r}
+
+        def is_free():
+            with open(path, "r+b") as file:
+                try:
+                    fcntl.fcntl(file, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0))
+                except BlockingIOError:
+                    return False
+            return True
+
+        async def main():
+            async with files.lock(path) as lock:
+                child = os.fork()
+                if child == 0:
+                    lock.release()
+                    os._exit(7 if not lock.held else 8)
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+                assert lock.held and not is_free()
+            assert is_free()
+
+        asyncio.run(main())
+        print("done")
+        """
+    )
+    assert result.stdout == "done\n", result.stderr

@@ -16,6 +16,7 @@ import pytest
 from penstock import files
 from tests.python.conftest import not_sanitized
 from tests.python.files.conftest import child_environment
+from tests.python.files.test_cancelling import caught_in_flight
 
 pytestmark = pytest.mark.anyio
 
@@ -127,6 +128,15 @@ async def test_populating_finds_what_is_missing(path: Path) -> None:
             await mapped.populate(PAGE)
         with pytest.raises(ValueError, match="negative"):
             await mapped.populate(-1)
+
+
+async def test_a_map_is_closed_after_a_cancelled_populate(path: Path) -> None:
+    os.truncate(path, 32 << 20)
+    for _ in range(5):
+        async with files.map(path, populate=False) as mapped:
+            await caught_in_flight(mapped.populate)
+        assert mapped.closed
+    assert not file_maps(path)
 
 
 async def test_a_cancelled_map_leaves_nothing_mapped(path: Path) -> None:

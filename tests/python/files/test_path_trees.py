@@ -122,6 +122,22 @@ async def test_a_tree_is_removed_and_what_links_lead_to_is_kept(tree: Path) -> N
     assert (outside / "kept").exists()
 
 
+@pytest.mark.parametrize("end", ["", "/", "//"])
+async def test_what_a_link_leads_to_is_kept_whatever_the_path_ends_with(
+    tree: Path, end: str
+) -> None:
+    link = tree.parent / "link"
+    link.symlink_to(tree)
+    before = sorted(tree.rglob("*"))
+    with pytest.raises(NotADirectoryError, match="symbolic link"):
+        await files.rmtree(f"{link}{end}")
+    assert sorted(tree.rglob("*")) == before
+    await files.rmtree(os.fsencode(f"{tree}{end}"))
+    assert not tree.exists()
+    with pytest.raises(FileNotFoundError):
+        await files.rmtree("")
+
+
 async def test_a_deep_tree_is_removed(tmp_path: Path) -> None:
     folder = tmp_path / "top"
     folder.mkdir()

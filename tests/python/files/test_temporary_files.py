@@ -7,6 +7,7 @@ import copy
 import gc
 import io
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from penstock import files
 from penstock.files import tempfile
 from penstock.files._backend import current_backend
+from tests.python.files.test_cancelling import caught_in_flight, until
 
 pytestmark = pytest.mark.anyio
 
@@ -165,6 +167,44 @@ async def test_a_wrapped_file_runs_its_calls_in_order() -> None:
     assert len(await wrapped.read()) == 147
     with pytest.raises(TypeError, match="file object"):
         files.wrap(int)  # type: ignore[arg-type]
+
+
+async def test_a_folder_whose_making_was_cancelled_is_removed(tmp_path: Path) -> None:
+    folders = []
+    for _ in range(20):
+        folder = tempfile.TemporaryDirectory(dir=tmp_path)
+        folders.append(folder)  # so that the garbage collector does not remove it
+        if not await caught_in_flight(folder.__aenter__):
+            await folder.cleanup()
+    await until(lambda: not os.listdir(tmp_path))
+
+
+class WaitingFile(io.BytesIO):
+    """A file whose reads wait for an event."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+
+    def read(self, size: int | None = -1) -> bytes:
+        self.go_on.wait(60)
+        return super().read(size)
+
+
+@pytest.mark.parametrize("reads", [False, True])
+async def test_a_wrapped_file_is_closed_although_its_close_is_cancelled(reads: bool) -> None:
+    inner = WaitingFile()
+    wrapped = files.wrap(inner)
+    async with anyio.create_task_group() as group:
+        if reads:
+            group.start_soon(wrapped.read)
+            await until(lambda: wrapped._turn_taken)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await wrapped.close()
+        assert scope.cancelled_caught
+        inner.go_on.set()
+    await until(lambda: inner.closed)
 
 
 async def test_standard_streams_are_those_of_sys(monkeypatch: pytest.MonkeyPatch) -> None:

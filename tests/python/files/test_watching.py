@@ -233,9 +233,10 @@ async def test_bad_arguments_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as missing:
         await anext(files.watch(tmp_path / "missing"))
     assert missing.value.filename == str(tmp_path / "missing")
-    with pytest.raises(FileNotFoundError):
-        async with files.watch(tmp_path / "missing"):
-            pass
+    for missing_path in (tmp_path / "missing", ""):
+        with pytest.raises(FileNotFoundError):
+            async with files.watch(missing_path):
+                pass
 
 
 def test_a_limit_of_the_system_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

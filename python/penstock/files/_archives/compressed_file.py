@@ -16,6 +16,7 @@ from penstock.files._archives.worker_turns import WorkerTurns
 from penstock.files._backend import current_backend
 from penstock.files._file_objects.opening import Opening
 from penstock.files._file_objects.text_file import check_newline, text_encoding
+from penstock.files._not_copied import refuse_to_copy
 
 if TYPE_CHECKING:
     from typing import Self
@@ -122,29 +123,30 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
         while self._lines and (hint <= 0 or total <= hint):
             lines.append(self._lines.popleft())
             total += len(lines[-1])
-        if hint <= 0 or total <= hint:
+        if hint <= 0 or total < hint:
             lines += self._file.readlines(hint - total if hint > 0 else -1)
+        elif total == hint and (line := self._file.readline()):
+            lines.append(line)
         return lines
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> AnyStr:
-        if self._turns.busy or not self._lines:
-            line = await self._turns.work(self._next_block)
-        else:
-            line = self._lines.popleft()
+        while self._lines and not self._turns.busy:
             backend = current_backend()
-            if backend.should_yield(len(line)):
-                await backend.yield_now()
-        if not line:
+            if not backend.should_yield(len(self._lines[0])):
+                return self._lines.popleft()
+            await backend.yield_now()  # may be cancelled, or let another task take the line
+        # Taken here: a cancelled call takes none, and no thread runs yet for the next one.
+        if not await self._turns.work(self._has_line):
             raise StopAsyncIteration
-        return line
+        return self._lines.popleft()
 
-    def _next_block(self) -> AnyStr:
+    def _has_line(self) -> bool:
         if not self._lines:
             self._lines.extend(self._file.readlines(_BLOCK))
-        return self._lines.popleft() if self._lines else self._nothing
+        return bool(self._lines)
 
     # ---- writing --------------------------------------------------------------------------------
 
@@ -170,7 +172,7 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
             return data
         if isinstance(data, str):
             raise TypeError("a bytes-like object is required, not 'str'")
-        return bytes(data)
+        return bytes(memoryview(data))  # bytes() makes zeros of a number
 
     def _check_writable(self) -> None:
         if self._file.closed:
@@ -248,6 +250,8 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
             self._file.close()
 
     aclose = close
+
+    __reduce__ = refuse_to_copy
 
     def __del__(self) -> None:
         if getattr(self, "_unwritten", None) and not self._file.closed:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from operator import index
 
 __all__ = ["allocate", "punch_hole"]
 
 # <linux/falloc.h>
 _KEEP_SIZE, _PUNCH_HOLE = 0x1, 0x2
+_LARGEST = (1 << 63) - 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
@@ -26,6 +28,10 @@ def punch_hole(fd: int, offset: int, length: int) -> None:
 
 
 def _call(fd: int, mode: int, offset: int, length: int) -> None:
+    for number in (offset, length):
+        # ctypes would cut it off, and the call would change another range.
+        if not -_LARGEST <= index(number) <= _LARGEST:
+            raise OSError(errno.EFBIG, f"{number} is behind the largest position of a file")
     while _libc.fallocate(fd, mode, offset, length) != 0:
         number = ctypes.get_errno()
         if number != errno.EINTR:

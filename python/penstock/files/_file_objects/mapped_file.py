@@ -11,6 +11,7 @@ from anyio.abc import AsyncResource
 
 from penstock._core import MappedFileCore
 from penstock.files._backend import current_backend
+from penstock.files._detached import Stop, run_whole
 from penstock.files._file_objects.opening import Opening
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class MappedFile(MappedFileCore, AsyncResource):
     async def populate(self, offset: int = 0, size: int | None = None) -> None:
         """Bring a range into memory, on a worker thread; without ``size`` all that follows.
 
-        Cancellation: ends at once, or after the 16 MiB that a thread is reading.
+        Cancellation: ends after the 16 MiB that a thread is reading; at once if none is.
 
         Raises:
             OSError: with EIO, if the file has become shorter, or cannot be read.
@@ -51,9 +52,14 @@ class MappedFile(MappedFileCore, AsyncResource):
             raise ValueError(f"a range of {size} bytes from {offset} has a negative number")
         end = len(self) if size is None else min(offset + size, len(self))
         backend = current_backend()
-        for begin in range(offset, end, _PIECE):
-            work = partial(self._populate, begin, min(_PIECE, end - begin))
-            await backend.call(work)
+
+        async def read_in(stop: Stop) -> None:
+            for begin in range(offset, end, _PIECE):
+                work = partial(self._populate, begin, min(_PIECE, end - begin))
+                await stop.step(backend.call(work))
+
+        if offset < end:
+            await run_whole(read_in)  # the file cannot be closed while a thread reads it
         self._populate(end, 0)  # raises for a file that is closed
 
     async def close(self) -> None:

@@ -35,6 +35,7 @@ __all__ = ["Opening", "open"]
 F = TypeVar("F", bound=AsyncResource)
 Opener = Callable[["StrOrBytesPath", int], int]
 
+_LARGEST_BUFFER = (1 << 31) - 1  # as of the built-in
 _USUAL_ALIGNMENT = 4096
 """Of direct transfers, if the kernel (before Linux 6.1) or the file system does not report it."""
 
@@ -142,6 +143,8 @@ def open(
     parsed = parse_mode(mode)
     binary = parsed.binary
     buffering = index(buffering)
+    if buffering > _LARGEST_BUFFER:
+        raise OverflowError(f"{buffering} bytes are too large a buffer; give {_LARGEST_BUFFER}")
     for name, value in (("encoding", encoding), ("errors", errors), ("newline", newline)):
         if not isinstance(value, str | None):
             raise TypeError(f"{name} must be a string or None, not {type(value).__name__}")

@@ -104,7 +104,7 @@ class WrappedFile(TakesTurns, AsyncResource, Generic[F]):
         operation: Operation[Any] | None = None
         try:
             method = getattr(self._find(), name)
-            operation = current_backend().call(partial(method, *arguments, **options))
+            operation = current_backend().call(partial(method, *arguments, **options)).start()
             return await operation
         finally:
             if operation is None:
@@ -210,7 +210,25 @@ class WrappedFile(TakesTurns, AsyncResource, Generic[F]):
 
         Cancellation: the file is closed all the same.
         """
-        await self._call("close")
+        backend = current_backend()
+        closing: list[Operation[Any]] = []
+
+        def begin() -> None:
+            """Begin to close, with the turn taken; it ends when the file is closed."""
+            try:
+                closing.append(backend.call(self._find().close).start())
+            except BaseException:
+                self._give_up_turn()
+                raise
+            closing[0].when_released(lambda _: self._give_up_turn())
+
+        try:
+            await self._take_turn()
+        except BaseException:
+            self._take_turn_later(begin)
+            raise
+        begin()
+        await closing[0]
 
     aclose = close
 

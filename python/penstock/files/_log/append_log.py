@@ -26,6 +26,7 @@ from penstock.files._log.log_format import (
     LogIdentity,
 )
 from penstock.files._log.log_reader import More, read_records
+from penstock.files._not_copied import refuse_to_copy
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, StrOrBytesPath
@@ -326,6 +327,8 @@ class AppendLog:
         if self._failure is not None and not self._closed:
             state = "failed"
         return f"<AppendLog {self._path!r} {state}, {self._count} records>"
+
+    __reduce__ = refuse_to_copy
 
     def __del__(self) -> None:
         # A running committer refers to the log, so nothing is in flight here.

@@ -39,6 +39,7 @@ from penstock.files._log.append_log import AppendLog
 from penstock.files._log.log_file import LogLocked, Recovered
 from penstock.files._log.log_format import LogError
 from penstock.files._log.log_reader import read_file_records
+from penstock.files._not_copied import refuse_to_copy
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, StrOrBytesPath
@@ -240,6 +241,8 @@ class SegmentedLog:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    __reduce__ = refuse_to_copy
 
     def __del__(self) -> None:
         if getattr(self, "_lock_fd", -1) >= 0:

@@ -8,11 +8,15 @@ import stat
 from collections.abc import Generator, Iterator
 from itertools import islice
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from penstock._durable_files import with_path
 from penstock.files._backend import current_backend
 from penstock.files._detached import Stop, run_whole
 from penstock.files._path_objects.walking import OnError
+
+if TYPE_CHECKING:
+    from _typeshed import StrOrBytesPath
 
 __all__ = ["rmtree"]
 
@@ -22,7 +26,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NON
 
 
 async def rmtree(
-    path: str | os.PathLike[str], *, ignore_errors: bool = False, on_error: OnError | None = None
+    path: StrOrBytesPath, *, ignore_errors: bool = False, on_error: OnError | None = None
 ) -> None:
     """Remove a folder with all that is in it, as ``shutil.rmtree`` does.
 
@@ -40,7 +44,8 @@ async def rmtree(
     Raises:
         OSError: with the path of the entry; NotADirectoryError if ``path`` is a file or a link.
     """
-    name = os.fspath(path)
+    given = os.fsdecode(path)
+    name = given.rstrip("/") or given[:1]  # of "link/", the kernel would follow the link
     backend = current_backend()
     report = (lambda error: None) if ignore_errors else on_error
 

@@ -10,6 +10,7 @@ import anyio
 from anyio.abc import AsyncResource
 
 from penstock.files._backend import current_backend
+from penstock.files._not_copied import refuse_to_copy
 from penstock.files._watching.changes import Change, Changes
 from penstock.files._watching.folders import WatchedFolders
 
@@ -64,7 +65,7 @@ def watch(
     if debounce < 0 or step < 0:
         raise ValueError(f"debounce {debounce} and step {step} are milliseconds, 0 or more")
     # With a closing slash, names would have two.
-    names = [name.rstrip("/") or "/" for name in map(os.fsdecode, paths)]
+    names = [name.rstrip("/") or name[:1] for name in map(os.fsdecode, paths)]
     return Watch(names, watch_filter, debounce / 1000, step / 1000, recursive)
 
 
@@ -134,6 +135,8 @@ class Watch(AsyncIterator[set[tuple[Change, str]]], AsyncResource):
             self._close()
             raise
         return self
+
+    __reduce__ = refuse_to_copy
 
     def __del__(self) -> None:
         self._close()
