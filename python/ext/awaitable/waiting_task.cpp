@@ -116,7 +116,7 @@ PyObject* argument_of_wakeup(ModuleState* state, PyObject* wakeup, PyObject* awa
         return awaitable;
     }
     if (state->finished_future == nullptr) {
-        state->finished_future = call_slow_path(state, "finished_future", nullptr, 0).release();
+        state->finished_future = upcall(state, "finished_future", nullptr, 0).release();
         PyErr_Clear(); // no memory: the awaitable itself also works
     }
     return state->finished_future != nullptr ? state->finished_future : awaitable;
@@ -178,7 +178,7 @@ bool step_later(ModuleState* state, WaitingTask& task, PyObject* awaitable,
         return true;
     }
     PyObject* stack[] = {loop, wakeup.get(), awaitable, context.get()};
-    if (call_slow_path(state, "call_soon_on_loop", stack, 4)) {
+    if (upcall(state, "call_soon_on_loop", stack, 4)) {
         return true;
     }
     restore(task, std::move(wakeup), std::move(context));

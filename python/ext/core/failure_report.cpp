@@ -48,7 +48,7 @@ void report_raised(LoopObject* loop, const char* message, PyObject* transport,
     PyObject* arguments[] = {as_object(loop), text.get(), exception.get(),
                              transport != nullptr ? transport : Py_None,
                              protocol != nullptr ? protocol : Py_None};
-    if (!text || !call_slow_path(loop->state, "report_failure", arguments, 5)) {
+    if (!text || !upcall(loop->state, "report_failure", arguments, 5)) {
         if (exception_ends_program()) {
             interrupt_with_raised(loop);
         } else {

@@ -119,7 +119,7 @@ PyObject* handle_repr(PyObject* self) {
     if (handle->description != nullptr) {
         return Py_NewRef(handle->description);
     }
-    return call_slow_path(state_of(Py_TYPE(self)), "describe_handle", &self, 1).release();
+    return upcall(state_of(Py_TYPE(self)), "describe_handle", &self, 1).release();
 }
 
 /// Saves the repr before the handle drops its callback: a program may log the handle later.
@@ -143,7 +143,7 @@ PyObject* handle_repr(PyObject* self) {
     const ReleasedReserve reserve(loop, exception.get());
     keep_description(handle);
     PyObject* arguments[] = {as_object(loop), as_object(handle), exception.get()};
-    if (!call_slow_path(loop->state, "report_failed_callback", arguments, 3)) {
+    if (!upcall(loop->state, "report_failed_callback", arguments, 3)) {
         if (exception_ends_program()) {
             interrupt_with_raised(loop);
         } else {
@@ -185,7 +185,7 @@ PyObject* handle_repr(PyObject* self) {
     }
     const Ref seconds(PyFloat_FromDouble(static_cast<double>(duration) / 1e9));
     PyObject* arguments[] = {as_object(loop), as_object(handle), seconds.get()};
-    if (!seconds || !call_slow_path(loop->state, "report_slow_callback", arguments, 3)) {
+    if (!seconds || !upcall(loop->state, "report_slow_callback", arguments, 3)) {
         PyErr_WriteUnraisable(as_object(handle));
     }
 }
@@ -478,8 +478,7 @@ HandleObject* make_handle(LoopObject* loop, PyTypeObject* type, PyObject* callba
                    : count == 1 ? HandleObject::Arguments::one
                                 : HandleObject::Arguments::tuple;
     if (loop->debug) {
-        handle->source_traceback =
-            call_slow_path(loop->state, "capture_traceback", nullptr, 0).release();
+        handle->source_traceback = upcall(loop->state, "capture_traceback", nullptr, 0).release();
         if (handle->source_traceback == nullptr) {
             Py_DECREF(handle);
             return nullptr;

@@ -160,15 +160,15 @@ ModuleState* state_of(PyTypeObject* type) noexcept {
     return module != nullptr ? state_of_module(module) : nullptr;
 }
 
-Ref call_slow_path(ModuleState* state, const char* function, PyObject* const* arguments,
-                   std::size_t count) noexcept {
-    if (state->slow_path == nullptr) {
-        state->slow_path = PyImport_ImportModule("penstock.loop._slow_path");
-        if (state->slow_path == nullptr) {
+Ref upcall(ModuleState* state, const char* function, PyObject* const* arguments,
+           std::size_t count) noexcept {
+    if (state->upcalls == nullptr) {
+        state->upcalls = PyImport_ImportModule("penstock.loop._upcalls");
+        if (state->upcalls == nullptr) {
             return Ref();
         }
     }
-    const Ref callable(PyObject_GetAttrString(state->slow_path, function));
+    const Ref callable(PyObject_GetAttrString(state->upcalls, function));
     if (!callable) {
         return Ref();
     }

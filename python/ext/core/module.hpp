@@ -40,10 +40,10 @@ struct ModuleState {
 ModuleState* state_of(PyTypeObject* type) noexcept;
 ModuleState* state_of_module(PyObject* module) noexcept;
 
-/// Calls a function of `penstock.loop._slow_path`, which contains the slow paths in Python (error
-/// reports, reprs). Null with an exception set.
-Ref call_slow_path(ModuleState* state, const char* function, PyObject* const* arguments,
-                   std::size_t count) noexcept;
+/// Calls a function of `penstock.loop._upcalls`: what is so rare that it is written in Python
+/// (socket objects, errors of streams, reports, reprs). Null with an exception set.
+Ref upcall(ModuleState* state, const char* function, PyObject* const* arguments,
+           std::size_t count) noexcept;
 
 bool add_handle_types(PyObject* module, ModuleState* state);
 bool add_thread_safe_handle_type(PyObject* module, ModuleState* state);

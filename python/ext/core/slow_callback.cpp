@@ -9,7 +9,7 @@ void SlowCallbackWatch::report() const noexcept {
     const io::MonotonicTime duration = io::monotonic_now() - began_;
     const Ref seconds(PyFloat_FromDouble(static_cast<double>(duration) / 1e9));
     PyObject* arguments[] = {as_object(loop_), subject_, seconds.get()};
-    if (!seconds || !call_slow_path(loop_->state, "report_slow_events", arguments, 3)) {
+    if (!seconds || !upcall(loop_->state, "report_slow_events", arguments, 3)) {
         PyErr_WriteUnraisable(subject_);
     }
 }

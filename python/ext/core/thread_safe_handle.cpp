@@ -20,7 +20,7 @@ bool runs_in_another_thread(const HandleObject* handle) noexcept {
 /// when the wait is interrupted.
 bool wait_until_called(PyObject* self) noexcept {
     return !runs_in_another_thread(self_of(self)) ||
-           call_slow_path(state_of(Py_TYPE(self)), "wait_until_called", &self, 1);
+           upcall(state_of(Py_TYPE(self)), "wait_until_called", &self, 1);
 }
 
 /// Arranges for `event.set()` when the callback has returned. False when it has already returned.

@@ -317,7 +317,7 @@ void send_ready(DatagramTransportObject* transport) noexcept {
 bool note_lost_send(DatagramTransportObject* transport) noexcept {
     constexpr unsigned log_threshold = 5;
     if (transport->lost >= log_threshold &&
-        !call_slow_path(state_of(Py_TYPE(transport)), "warn_of_lost_write", nullptr, 0)) {
+        !upcall(state_of(Py_TYPE(transport)), "warn_of_lost_write", nullptr, 0)) {
         return false;
     }
     ++transport->lost;

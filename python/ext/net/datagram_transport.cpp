@@ -110,7 +110,7 @@ PyObject* transport_new(PyTypeObject* type, PyObject* arguments, PyObject* keywo
     }
     transport->family = static_cast<int>(PyLong_AsLong(family.get()));
     PyObject* described[] = {socket, extra};
-    transport->extra = call_slow_path(loop->state, "describe_socket", described, 2).release();
+    transport->extra = upcall(loop->state, "describe_socket", described, 2).release();
     const int connected = transport->extra != nullptr ? has_peer(transport->extra) : -1;
     const int has_target = connected >= 0 ? PyObject_IsTrue(address) : -1;
     transport->context = PyContext_CopyCurrent();

@@ -50,7 +50,7 @@ void save_local_address(SocketTransportObject* transport) noexcept {
 void end_sendfile(SocketTransportObject* transport, LoopObject* loop) noexcept {
     const Ref waiter = Ref::borrow(transport->empty_waiter);
     PyObject* argument = waiter.get();
-    if (waiter && !call_slow_path(loop->state, "fail_empty_waiter", &argument, 1)) {
+    if (waiter && !upcall(loop->state, "fail_empty_waiter", &argument, 1)) {
         PyErr_WriteUnraisable(as_object(transport));
     }
     const Ref sender(std::exchange(transport->file_sender, nullptr));

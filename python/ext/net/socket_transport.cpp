@@ -26,9 +26,8 @@ bool make_socket(SocketTransportObject* transport) noexcept {
     const Ref fd(PyLong_FromLong(transport->fd));
     const Ref family(PyLong_FromLong(transport->family));
     PyObject* arguments[] = {fd.get(), family.get()};
-    Ref socket = fd && family
-                     ? call_slow_path(state_of(Py_TYPE(transport)), "socket_for", arguments, 2)
-                     : Ref();
+    Ref socket =
+        fd && family ? upcall(state_of(Py_TYPE(transport)), "socket_for", arguments, 2) : Ref();
     if (!socket) {
         return false;
     }
@@ -204,8 +203,7 @@ Ref show_socket(SocketTransportObject* transport) noexcept {
         const Ref socket = Ref::borrow(transport->socket != nullptr ? transport->socket : Py_None);
         PyObject* arguments[] = {socket.get(), family.get()};
         Ref shown =
-            family ? call_slow_path(state_of(Py_TYPE(transport)), "transport_socket", arguments, 2)
-                   : Ref();
+            family ? upcall(state_of(Py_TYPE(transport)), "transport_socket", arguments, 2) : Ref();
         if (!shown || transport->shown_socket != nullptr) {
             return shown ? Ref::borrow(transport->shown_socket) : Ref();
         }
@@ -311,7 +309,7 @@ PyObject* get_true(PyObject* /*self*/, void* /*unused*/) {
 }
 
 PyObject* get_sendfile_mode(PyObject* self, void* /*unused*/) {
-    return call_slow_path(state_of(Py_TYPE(self)), "sendfile_mode", nullptr, 0).release();
+    return upcall(state_of(Py_TYPE(self)), "sendfile_mode", nullptr, 0).release();
 }
 
 void close_unannounced(SocketTransportObject* transport) noexcept {

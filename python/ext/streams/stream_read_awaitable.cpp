@@ -67,16 +67,16 @@ PyObject* take(StreamReaderObject* reader, std::size_t count) noexcept {
     return bytes.release();
 }
 
-void raise_by_slow_path(ReadOperationObject* operation, const char* function, PyObject* first,
-                        PyObject* second) noexcept {
+void raise_by_upcall(ReadOperationObject* operation, const char* function, PyObject* first,
+                     PyObject* second) noexcept {
     PyObject* arguments[] = {first, second};
-    call_slow_path(state_of(Py_TYPE(operation)), function, arguments, 2);
+    upcall(state_of(Py_TYPE(operation)), function, arguments, 2);
 }
 
 Look fail_incomplete(ReadOperationObject* operation, PyObject* expected) noexcept {
     const Ref partial(take(operation->reader, operation->reader->size));
     if (partial) {
-        raise_by_slow_path(operation, "raise_incomplete_read", partial.get(), expected);
+        raise_by_upcall(operation, "raise_incomplete_read", partial.get(), expected);
     }
     return Look::failed;
 }
@@ -91,8 +91,8 @@ Look fail_overrun(ReadOperationObject* operation, const Match& match) noexcept {
         return Look::failed;
     }
     if (consumed) {
-        raise_by_slow_path(operation, is_line ? "raise_line_too_long" : "raise_limit_overrun",
-                           found ? Py_True : Py_False, consumed.get());
+        raise_by_upcall(operation, is_line ? "raise_line_too_long" : "raise_limit_overrun",
+                        found ? Py_True : Py_False, consumed.get());
     }
     return Look::failed;
 }

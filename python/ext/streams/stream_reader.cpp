@@ -108,9 +108,8 @@ PyObject* reader_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords
         PyErr_SetString(PyExc_ValueError, "Limit cannot be <= 0");
         return nullptr;
     }
-    const Ref running = loop != Py_None
-                            ? Ref::borrow(loop)
-                            : call_slow_path(state_of(type), "current_loop", nullptr, 0);
+    const Ref running =
+        loop != Py_None ? Ref::borrow(loop) : upcall(state_of(type), "current_loop", nullptr, 0);
     Ref self(running ? type->tp_alloc(type, 0) : nullptr);
     if (!self) {
         return nullptr;
@@ -161,7 +160,7 @@ PyObject* reader_readuntil(PyObject* self, PyObject* arguments, PyObject* keywor
     }
     Ref separators;
     if (separator != nullptr) {
-        separators = call_slow_path(state_of(Py_TYPE(self)), "separators", &separator, 1);
+        separators = upcall(state_of(Py_TYPE(self)), "separators", &separator, 1);
         if (!separators) {
             return nullptr;
         }

@@ -38,7 +38,7 @@ void log_debug(TlsTransportObject* tls, const char* function, PyObject* argument
         return;
     }
     PyObject* arguments[] = {as_object(tls), argument};
-    if (!call_slow_path(tls->loop->state, function, arguments, 2)) {
+    if (!upcall(tls->loop->state, function, arguments, 2)) {
         PyErr_WriteUnraisable(as_object(tls));
     }
 }

@@ -183,7 +183,7 @@ bool encrypt(TlsTransportObject* tls, const char* data, std::size_t size,
 bool note_lost_write(TlsTransportObject* tls) noexcept {
     constexpr unsigned log_threshold = 5;
     if (tls->lost_writes >= log_threshold &&
-        !call_slow_path(state_of(Py_TYPE(tls)), "warn_of_lost_tls_write", nullptr, 0)) {
+        !upcall(state_of(Py_TYPE(tls)), "warn_of_lost_tls_write", nullptr, 0)) {
         return false;
     }
     ++tls->lost_writes;
@@ -317,7 +317,7 @@ void notify_eof(TlsTransportObject* tls) noexcept {
         PyObject_CallMethodNoArgs(protocol.get(), tls->loop->state->name_eof_received));
     const int truth = keep_open ? PyObject_IsTrue(keep_open.get()) : -1;
     if (truth < 0 ||
-        (truth > 0 && !call_slow_path(tls->loop->state, "warn_of_tls_kept_open", nullptr, 0))) {
+        (truth > 0 && !upcall(tls->loop->state, "warn_of_tls_kept_open", nullptr, 0))) {
         fail_with_raised(tls, "Error calling eof_received()");
     }
 }

@@ -340,7 +340,7 @@ PyObject* get_true(PyObject* /*self*/, void* /*unused*/) {
 }
 
 PyObject* get_sendfile_mode(PyObject* self, void* /*unused*/) {
-    return call_slow_path(state_of(Py_TYPE(self)), "tls_sendfile_mode", nullptr, 0).release();
+    return upcall(state_of(Py_TYPE(self)), "tls_sendfile_mode", nullptr, 0).release();
 }
 
 PyObject* tls_repr(PyObject* self) {

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock import _core
 
 # The native core imports it by name. Here, the loop's first wait does not load it.
-from penstock.loop import _slow_path as _slow_path
+from penstock.loop import _upcalls as _upcalls
 from penstock.loop._accepting import Acceptor
 from penstock.loop._tls import make_tls_transport, take_unread
 

@@ -1,6 +1,6 @@
 """What the loop and its transports report and warn of, and the reprs of handles.
 
-``penstock._core`` calls these functions by way of :mod:`penstock.loop._slow_path`.
+``penstock._core`` calls these functions by way of :mod:`penstock.loop._upcalls`.
 """
 
 from __future__ import annotations

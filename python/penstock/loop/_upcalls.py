@@ -1,6 +1,7 @@
-"""The slow paths of the native core: socket objects, streams' errors, futures; and its reports.
+"""Upcalls of the native core: socket objects, streams' errors, futures, and its reports.
 
-``penstock._core`` calls these functions by name, so rarely that Python is fast enough.
+An upcall is a call from the layer below: ``penstock._core`` calls these functions by name, so
+rarely that Python is fast enough.
 """
 
 from __future__ import annotations
