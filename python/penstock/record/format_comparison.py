@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.record._cut_off_runs import cut_off_runs
+from penstock.record._parts.continuation import next_file
 from penstock.record._seals.seal_check import rows_from_to
-from penstock.record._stored.continuation import next_file
 from penstock.record.arrow import pyarrow_module
 from penstock.record.damage import DamageList, MissingFile
 from penstock.record.stored_parts import StoredPart, is_growing, recordings_at, stored_pieces

@@ -15,8 +15,8 @@ from penstock.record._files.files import numbered_parts, part_path
 from penstock.record._files.line_ends import rows_of_text
 from penstock.record._files.sqlite_log import lock_path
 from penstock.record._parts.compaction import joined_parts
+from penstock.record._parts.continuation import first_file, next_file
 from penstock.record._parts.parts_folder import RUNS_KEY, PartsFolder, parts_path
-from penstock.record._stored.continuation import first_file, next_file
 from penstock.record._stored.line_tables import csv_pieces, csv_table, jsonl_pieces, jsonl_table
 from penstock.record._stored.sound_tables import described_schema, plain_schema, sound_table
 from penstock.record._stored.sqlite_tables import connected, sqlite_pieces, sqlite_tables

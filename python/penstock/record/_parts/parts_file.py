@@ -28,6 +28,7 @@ from penstock.record._files.files import (
     part_path,
 )
 from penstock.record._parts.compaction import compact, finish_compaction, sealed_table
+from penstock.record._parts.continuation import check_last_file
 from penstock.record._parts.journal import Journal, remove_journal
 from penstock.record._parts.part_writer import (
     PartOptions,
@@ -40,7 +41,6 @@ from penstock.record._parts.parts_folder import PartsFolder, parts_path
 from penstock.record._parts.recovery import recover_folder
 from penstock.record._parts.table_formats import TableFormat
 from penstock.record._seals.digests import SigningKey, digest_name
-from penstock.record._stored.continuation import check_last_file
 from penstock.record.arrow import pyarrow_module
 from penstock.record.damage import UNREADABLE
 from penstock.record.errors import RecoveryError, SinkExistsError, SinkWriteError

@@ -257,8 +257,8 @@ class LineFile(ABC):
 
     def _reopen(self) -> None:
         """Continue the last existing part, without its torn end."""
-        # Here, because it brings the readers of all formats.
-        from penstock.record._stored.continuation import check_last_file
+        # Here, because it brings the formats of tables, which a new text file does not need.
+        from penstock.record._parts.continuation import check_last_file
 
         check_last_file(self.path)
         self.paths += check_no_part_missing(self.path)

@@ -14,7 +14,7 @@ from typing import Any
 from penstock.record._files.files import numbered_parts
 from penstock.record._files.line_ends import HEAD_BEGINS, HEAD_KEY, described_beside
 from penstock.record._parts.parts_folder import parts_path
-from penstock.record._stored.table_files import format_of
+from penstock.record._parts.table_formats import ArrowFormat, ParquetFormat
 from penstock.record.damage import UNREADABLE
 from penstock.record.errors import RecordError, RecoveryError
 
@@ -70,7 +70,8 @@ def _continued_in(path: Path) -> Any:
         last = _last_line(path)
         return json.loads(last)[HEAD_KEY].get("continued_in") if last else None
     if path.suffix in (".parquet", ".arrow") and path.stat().st_size:
-        found = (format_of(path).read_schema(path).metadata or {}).get(b"penstock.continued_in")
+        table_format = (ArrowFormat if path.suffix == ".arrow" else ParquetFormat)("zstd")
+        found = (table_format.read_schema(path).metadata or {}).get(b"penstock.continued_in")
         return None if found is None else json.loads(found)
     return None
 
