@@ -9,7 +9,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,9 @@ import penstock
 from penstock.record import Field, NatsSink, RecordSchema
 from penstock.record._nats.connection import NatsConnection
 from penstock.record._nats.run_reader import StreamMessage
+from penstock.record._network.protocol import Away
 from penstock.record.archives import (
+    ArchiveError,
     Archiver,
     ArchiverOptions,
     ArchiverRefused,
@@ -30,6 +32,7 @@ from penstock.record.archives import (
 )
 from penstock.record.archives.manifest import Fenced, Manifest, load_manifest, manifests
 from penstock.record.archives.run_archive import RunArchive
+from penstock.record.archives.stores import StoredObject
 from penstock.record.archives.waiting_run import RunOptions, identity_of
 from tests.python.documentation.page_steps import DOCS, blocks
 from tests.python.integration.daemons import PATIENT, until
@@ -437,3 +440,106 @@ def test_runs_are_found_in_all_that_a_server_tells_at_once(
     connection: Any = None
     found = asyncio.run(archiver._discover(connection))
     assert found == [f"r{number}" for number in range(5)]
+
+
+def test_fields_that_are_called_like_columns_of_an_archive_do_not_hide_them(
+    tmp_path: Path,
+) -> None:
+    rows = pyarrow.Table.from_batches([flow_batch(2).to_arrow()])
+    for name in ("run", "day", "archive_row", "archive_run", "field_run"):
+        rows = rows.append_column(name, pyarrow.array([len(name) + 0.5, 0.0]))
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    archive = RunArchive(store_at(str(tmp_path)), "r", RunOptions())
+    archive.load()
+    data = sink.getvalue().to_pybytes()
+    archive.add(StreamMessage(1, "lab.r.fuel", "r/fuel/1", 5, data))
+    archive.write()
+    [path] = archive_files(tmp_path)
+    table = pyarrow.parquet.ParquetFile(path).read()
+    assert table["archive_row"].to_pylist() == [5, 6]
+    assert table.schema.field("Mass_Flow").metadata[b"unit"] == b"SCCM"
+    assert table.schema.metadata.keys() >= rows.schema.metadata.keys()
+    assert not {"run", "day", "archive_run"} & set(table.column_names)
+    found = {name: table[name][0].as_py() for name in table.column_names if "field_" in name}
+    assert found == {
+        "field_run": 3.5,
+        "field_day": 3.5,
+        "field_archive_row": 11.5,
+        "field_archive_run": 11.5,
+        "field_field_run": 9.5,
+    }
+
+
+def discovered(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, page: Callable[[int], dict[str, Any]]
+) -> list[str]:
+    """The runs that an archiver finds where a server answers with ``page(offset)``."""
+    asked_for = []
+
+    async def answer(
+        connection: object, timeout: float, what: str, asked: dict[str, Any]
+    ) -> dict[str, Any]:
+        asked_for.append(asked["offset"])
+        assert len(asked_for) < 50, "asked for ever"
+        return page(asked["offset"])
+
+    monkeypatch.setattr("penstock.record.archives.archiver.ask", answer)
+    archiver = Archiver("nats://h/lab", store_at(str(folder)))
+    connection: Any = None
+    return asyncio.run(archiver._discover(connection))
+
+
+def page_of(total: Any, *runs: str) -> dict[str, Any]:
+    subjects = {f"lab.{run}.fuel": 1 for run in runs}
+    return {"total": total, "state": {"first_seq": 1, "subjects": subjects}}
+
+
+def test_a_run_that_begins_between_two_pages_does_not_hold_the_survey_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It moves the others, so that the last page has nothing new."""
+
+    def page(offset: int) -> dict[str, Any]:
+        runs = ["a", "r0", "r1", "r2"] if offset else ["r0", "r1", "r2"]
+        return page_of(4, *runs[offset : offset + 3])
+
+    assert discovered(tmp_path, monkeypatch, page) == ["r0", "r1", "r2"]
+
+
+@pytest.mark.parametrize(
+    ("page", "reason"),
+    [
+        (lambda offset: page_of(5, "r0", "r1"), r"'lab\.r0\.fuel' again as its subject 2 of 5"),
+        (lambda offset: page_of(offset + 9, f"r{offset}"), "9 subjects in 9 pages, .* has 17"),
+        (lambda offset: page_of("many", "r0"), "the answer is not JetStream's: .*many"),
+        (lambda offset: {"state": ["r0"]}, "the answer is not JetStream's: .*r0"),
+    ],
+)
+def test_pages_of_subjects_that_do_not_end_are_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    page: Callable[[int], dict[str, Any]],
+    reason: str,
+) -> None:
+    monkeypatch.setattr("penstock.record.archives.archiver._MOST_PAGES", 9, raising=False)
+    with pytest.raises(Away, match=reason):
+        discovered(tmp_path, monkeypatch, page)
+
+
+def test_a_manifest_that_is_listed_and_never_there_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = 0
+
+    def listed(folder: str) -> list[StoredObject]:
+        nonlocal lists
+        lists += 1
+        assert lists < 50, "asked for ever"
+        return [StoredObject(f"{folder}000000000007.json", 1, 0.0)]
+
+    store = store_at(str(tmp_path))
+    monkeypatch.setattr(store, "list", listed)
+    with pytest.raises(ArchiveError, match=r"000000000007\.json is listed, and is not there"):
+        load_manifest(store, "r")

@@ -32,6 +32,8 @@ _RUN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _LONGEST_WAIT = 1.0
 _SHORT_WAIT = 0.05
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+# Of a hundred thousand subjects each, by a server of NATS.
+_MOST_PAGES = 1000
 
 
 class ArchiverRefused(RecordError):
@@ -275,29 +277,58 @@ class Archiver:
 
     async def _discover(self, connection: NatsConnection) -> list[str]:
         """The runs of the stream with something that may not be archived."""
-        prefix = self._address.name
-        subjects: dict[str, int] = {}
-        page, total, first = True, 1, 0
-        while page and len(subjects) < total:  # a server tells so many at once
-            asked = {"subjects_filter": f"{prefix}.>", "offset": len(subjects)}
-            what = f"STREAM.INFO.{self._stream}"
-            found = await ask(connection, self._options.timeout, what, asked)
-            if (error := found.get("error")) is not None:
-                if self._once and error.get("err_code") == NO_SUCH_STREAM:
-                    return []
-                raise Away(f"the stream {self._stream} is not there yet: {said(error)}")
-            told = found["state"].get("subjects") or {}
-            page, total = bool(told), int(found.get("total", 0))
-            first = found["state"]["first_seq"]
-            subjects |= told
+        subjects, first = await self._subjects(connection)
         counts: dict[str, int] = {}
         for subject, count in subjects.items():
-            run = subject.removeprefix(f"{prefix}.").partition(".")[0]
+            run = subject.removeprefix(f"{self._address.name}.").partition(".")[0]
             if _RUN.fullmatch(run):
                 counts[run] = counts.get(run, 0) + count
         self._seen = {run: (count, first) for run, count in counts.items()}
         self._settled = {run: each for run, each in self._settled.items() if run in counts}
         return [run for run in counts if not await self._is_settled(connection, run)]
+
+    async def _subjects(self, connection: NatsConnection) -> tuple[dict[str, int], int]:
+        """How many messages each subject has, and the first place of the stream.
+
+        A server tells so many subjects at once, in the order of their names. One that comes between
+        two pages shifts the next one, which then begins with some that are known, or may be nothing
+        else at the end. The next survey finds what was missed.
+
+        Raises:
+            Away: the stream is not there, or its pages do not end.
+        """
+        subjects: dict[str, int] = {}
+        place, total, first, longest = 0, 1, 0, 0
+        for _ in range(_MOST_PAGES):
+            if place >= total:
+                break
+            asked = {"subjects_filter": f"{self._address.name}.>", "offset": place}
+            what = f"STREAM.INFO.{self._stream}"
+            found = await ask(connection, self._options.timeout, what, asked)
+            if (error := found.get("error")) is not None:
+                if self._once and error.get("err_code") == NO_SUCH_STREAM:
+                    return {}, 0
+                raise Away(f"the stream {self._stream} is not there yet: {said(error)}")
+            try:
+                told = dict(found["state"].get("subjects") or {})
+                total, first = int(found.get("total", 0)), int(found["state"]["first_seq"])
+            except (KeyError, TypeError, ValueError, AttributeError) as malformed:
+                raise Away(f"the answer is not JetStream's: {str(found)[:80]!r}") from malformed
+            if not told:
+                break
+            if len(told) >= longest and told.keys() <= subjects.keys():
+                raise Away(
+                    f"the stream {self._stream} tells {min(told)!r} again as its subject {place} "
+                    f"of {total}: its server does not go on to the next page; update the server"
+                )
+            subjects |= told
+            place, longest = place + len(told), max(longest, len(told))
+        else:
+            raise Away(
+                f"the stream {self._stream} has told {place} subjects in {_MOST_PAGES} pages, and "
+                f"says that it has {total}: use a stream for fewer runs"
+            )
+        return subjects, first
 
     async def _is_settled(self, connection: NatsConnection, run: str) -> bool:
         if run in self._runs or run not in self._settled:

@@ -30,6 +30,8 @@ __all__ = [
 FOLDER = "_archive"
 # Older versions go; a few stay for whoever reads just now.
 _KEPT = 8
+# A version that was listed may be gone when it is read.
+_LISTED_AGAIN = 10
 
 
 class Fenced(Exception):
@@ -154,12 +156,23 @@ def _versions(store: Store, run: str) -> list[int]:
 
 
 def load_manifest(store: Store, run: str) -> Manifest:
-    """The newest manifest of a run; one of version 0 where there is none."""
-    while versions := _versions(store, run):
+    """The newest manifest of a run; one of version 0 where there is none.
+
+    Raises:
+        ArchiveError: the store does not answer, or lists a manifest that it does not have.
+    """
+    name = ""
+    for _ in range(_LISTED_AGAIN):
+        versions = _versions(store, run)
+        if not versions:
+            return Manifest(run)
         name = _name(run, versions[-1])
         if (data := store.read(name)) is not None:
             return Manifest.from_json(data, store.location(name))
-    return Manifest(run)
+    raise ArchiveError(
+        f"{store.location(name)} is listed, and is not there, {_LISTED_AGAIN} times: check whether "
+        "the store still writes what it lists, or restore a copy of it"
+    )
 
 
 def manifests(store: Store) -> list[Manifest]:

@@ -244,19 +244,69 @@ class S3Store:
                 return None
 
     def list(self, folder: str) -> list[StoredObject]:
-        """All objects below ``folder``, in the order of their names. ArchiveError."""
-        with self._explained(folder):
-            found = [
-                StoredObject(each["path"], each["size"], each["last_modified"].timestamp())
-                for chunk in self._obstore.list(self._store, folder.rstrip("/") or None)
-                for each in chunk
-            ]
-        return sorted(found, key=lambda each: each.name)
+        """All objects below ``folder``, in the order of their names.
+
+        Raises:
+            ArchiveError: the store does not answer, or its listing does not end.
+        """
+        # Here, because a folder needs neither, and a small query would wait for their import.
+        import asyncio
+        from concurrent.futures import ThreadPoolExecutor
+
+        # In a thread of its own, since the caller's may run a loop.
+        with self._explained(folder), ThreadPoolExecutor(1) as thread:
+            found = thread.submit(asyncio.run, self._listed(folder)).result()
+        return sorted(found.values(), key=lambda each: each.name)
 
     def delete(self, name: str) -> None:
         """Remove an object; do nothing if it is not there. ArchiveError if it cannot be removed."""
         with self._explained(name), suppress(FileNotFoundError, self._errors.NotFoundError):
             self._obstore.delete(self._store, name)
+
+    # A listing comes in pages, and each page names the next one. obstore ends at a page that names
+    # none, also where more is to come, and goes on for ever where each page names another. So a
+    # listing that has ended is asked for what follows its last name, until that is nothing.
+
+    async def _listed(self, folder: str) -> dict[str, StoredObject]:
+        found: dict[str, StoredObject] = {}
+        after: str | None = None
+        while True:
+            known = len(found)
+            await self._list_after(folder, after, found)
+            if len(found) == known:
+                return found
+            after = max(found)
+
+    async def _list_after(
+        self, folder: str, after: str | None, found: dict[str, StoredObject]
+    ) -> None:
+        """Add the objects of one listing, those behind the name ``after``."""
+        import asyncio
+
+        where, quiet = self.location(folder), _LONGEST_QUIET.total_seconds()
+        told: set[str] = set()
+        chunks = aiter(self._obstore.list(self._store, folder.rstrip("/") or None, offset=after))
+        while True:
+            try:
+                async with asyncio.timeout(quiet):
+                    chunk = await anext(chunks)
+            except StopAsyncIteration:
+                return
+            except TimeoutError as error:
+                raise ArchiveError(
+                    f"the listing of {where} does not end: {len(told)} objects, and no further one "
+                    f"for {quiet:g} s; check the store"
+                ) from error
+            for each in chunk:
+                name = each["path"]
+                if name in told:
+                    raise ArchiveError(
+                        f"the listing of {where} does not end: it names {name} again, behind "
+                        f"{len(told)} objects; check the store"
+                    )
+                told.add(name)
+                modified = each["last_modified"].timestamp()
+                found[name] = StoredObject(name, each["size"], modified)
 
     @contextmanager
     def _explained(self, name: str) -> Iterator[None]:
