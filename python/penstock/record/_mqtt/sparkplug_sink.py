@@ -9,9 +9,11 @@ import secrets
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from penstock._durable_files import put_file, write_fully
 from penstock._renamed import renamed
 from penstock.record._mqtt.broker import Broker
 from penstock.record._mqtt.broker_login import BROKER_SECRETS, BrokerLogin
@@ -124,8 +126,8 @@ class SparkplugSink(NetworkSink):
 # The order of a connection: the subscription to commands, NBIRTH with seq 0, a DBIRTH for each
 # device, data. A device or a metric that is new is born before its first value, with all metrics of
 # its device. Data have aliases only. ``seq`` counts births and data of all devices, 0 to 255, and
-# is taken when a message is handed over. ``bdSeq`` counts connections, in a file, so that a host
-# can tell the death of an old one.
+# is taken when a message is made: after one that could not leave, all are born again, with seq 0.
+# ``bdSeq`` counts connections, in a file, so that a host can tell the death of an old one.
 #
 # Data are of QoS 0, so says the specification: nobody confirms them. What was handed over in the
 # last ``lag`` seconds before a connection was lost is sent again, as historical values.
@@ -192,14 +194,19 @@ class SparkplugTransport:
     async def send(self, payload: bytes) -> int:
         broker = await self._connected()
         rows = await asyncio.to_thread(list, rows_of(payload))
-        for start in range(0, len(rows), _MESSAGES_A_TURN):
-            messages: list[tuple[bytes, bytes]] = []
-            for row in rows[start : start + _MESSAGES_A_TURN]:
-                if self._rebirth:
-                    messages += self._born_again()
-                messages += self._messages(row)
-            await broker.hand_over(messages, self._login.timeout)
-        await broker.wait_until_read(self._login.timeout)
+        try:
+            for start in range(0, len(rows), _MESSAGES_A_TURN):
+                messages: list[tuple[bytes, bytes]] = []
+                for row in rows[start : start + _MESSAGES_A_TURN]:
+                    if self._rebirth:
+                        messages += self._born_again()
+                    messages += self._messages(row)
+                await broker.hand_over(messages, self._login.timeout)
+            await broker.wait_until_read(self._login.timeout)
+        except BaseException:
+            # Births and numbers of messages that did not leave: a host would miss them.
+            self._rebirth = True
+            raise
         return 0
 
     async def close(self) -> None:
@@ -235,13 +242,15 @@ class SparkplugTransport:
             Message(self._topic("NDEATH").decode(), death, 1),
             self._command,
         )
+        # From here on: a session that ends while its births are on their way was a brief one.
+        self._began = time.monotonic()
         try:
             await broker.subscribe(self._topic("NCMD").decode())
             await broker.hand_over(self._born_again(), self._login.timeout)
+            await broker.wait_until_read(self._login.timeout)
         except BaseException:
             await broker.close(reason=0x04)
             raise
-        self._began = time.monotonic()
         return broker
 
     def _next_bd_seq(self) -> int:
@@ -249,7 +258,9 @@ class SparkplugTransport:
         number = 0
         with contextlib.suppress(FileNotFoundError, ValueError):
             number = (int(self._births.read_text()) + 1) % 256
-        self._births.write_text(f"{number}\n")
+        # Whole, or as it was: a host takes a number that it has for an old session.
+        text = f"{number}\n".encode()
+        os.close(put_file(self._births, partial(write_fully, data=text), sync=False))
         return number
 
     def _command(self, message: Message) -> None:
