@@ -19,7 +19,7 @@ from penstock.record._network.influx_sink import InfluxAddress, InfluxTransport
 from penstock.record._network.loop_thread import LoopThread
 from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record._network.rows import RefusedRows
-from penstock.record._network.server import Secret, trusting
+from penstock.record._network.server import Secret, Trust
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
@@ -127,9 +127,42 @@ def test_a_certificate_of_nobody_is_a_mistake_and_no_outage() -> None:
 
     async def main() -> None:
         async with server(answering(b"HTTP/1.1 204 No\r\n\r\n"), context) as port:
-            stranger = HttpPost("127.0.0.1", port, trusting(None), 30)
+            stranger = HttpPost("127.0.0.1", port, Trust(None), 30)
             with pytest.raises(Misconfigured, match=r"not trusted \(.+\): name the .* ca_file"):
                 await stranger.post("/", {}, b"x")
+
+    penstock.run(main())
+
+
+def test_a_certificate_that_is_replaced_during_a_run_is_trusted_with_its_file(
+    tmp_path: Path,
+) -> None:
+    """Else the rows of a night would wait for a restart of the recorder."""
+    first, second = trustme.CA(), trustme.CA()
+    file = tmp_path / "ca.pem"
+    first.cert_pem.write_to_path(str(file))
+    trust = Trust(file)
+    told = b"HTTP/1.1 204 No\r\nConnection: close\r\n\r\n"
+
+    def context_of(authority: trustme.CA) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+        return context
+
+    async def asked(authority: trustme.CA) -> int:
+        async with server(answering(told), context_of(authority)) as port:
+            return (await HttpPost("127.0.0.1", port, trust, 30).post("/", {}, b"x")).status
+
+    async def main() -> None:
+        assert await asked(first) == 204
+        with pytest.raises(Misconfigured, match="not trusted"):
+            await asked(second)
+        file.write_text("")  # as it is, while it is written
+        assert await asked(first) == 204
+        second.cert_pem.write_to_path(str(file))
+        assert await asked(second) == 204
+        with pytest.raises(Misconfigured, match="not trusted"):
+            await asked(first)
 
     penstock.run(main())
 

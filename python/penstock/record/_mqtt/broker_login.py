@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Self
 from penstock.record._mqtt.broker import Broker
 from penstock.record._mqtt.packets import Message
 from penstock.record._network.protocol import Misconfigured
-from penstock.record._network.server import BrokerAddress, Secret, trusting
+from penstock.record._network.server import BrokerAddress, Secret, Trust
 from penstock.record.errors import SinkWriteError
 
 __all__ = ["BROKER_SECRETS", "BrokerLogin"]
@@ -40,7 +39,7 @@ class BrokerLogin:
 
     host: str
     port: int
-    tls: ssl.SSLContext | None
+    tls: Trust | None
     user: Secret
     password: Secret
     timeout: float
@@ -57,7 +56,7 @@ class BrokerLogin:
         return cls(
             address.host,
             address.port,
-            trusting(ca_file) if address.scheme in _ENCRYPTED else None,
+            Trust(ca_file) if address.scheme in _ENCRYPTED else None,
             Secret(None, "MQTT_USERNAME"),
             Secret(None if password_file is None else Path(password_file), "MQTT_PASSWORD"),
             timeout,
@@ -82,7 +81,7 @@ class BrokerLogin:
         return await Broker.connect(
             self.host,
             self.port,
-            self.tls,
+            None if self.tls is None else self.tls.context(),
             client=client,
             will=will,
             user=user,

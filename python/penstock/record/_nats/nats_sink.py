@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import ssl
+import secrets
 from base64 import b64decode
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ from penstock.record._nats.jetstream import (
 from penstock.record._network.kept_connection import KeptConnection
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.protocol import Away, Misconfigured
-from penstock.record._network.server import BrokerAddress, trusting
+from penstock.record._network.server import BrokerAddress, Trust
 from penstock.record.addresses import scheme_of
 from penstock.record.arrow import load_pyarrow
 from penstock.record.sink import LossWindow
@@ -117,7 +117,7 @@ class NatsSink(NetworkSink):
         stream = address.name.replace(".", "_") if stream is None else stream
         if not _PREFIX.fullmatch(stream) or "." in stream:
             raise ValueError(f"a stream cannot be named {stream!r}: write letters, digits, - and _")
-        tls = trusting(ca_file) if address.scheme == "natss" else None
+        tls = Trust(ca_file) if address.scheme == "natss" else None
         transport = NatsTransport(
             address,
             tls,
@@ -180,7 +180,7 @@ class NatsTransport:
     def __init__(
         self,
         address: BrokerAddress,
-        tls: ssl.SSLContext | None,
+        tls: Trust | None,
         stream: str,
         login: Login,
         *,
@@ -207,9 +207,7 @@ class NatsTransport:
         await self._kept.get()
 
     async def probe(self) -> None:
-        connection = await NatsConnection.connect(
-            self._address.host, self._address.port, self._tls, self._login.read(), self._timeout
-        )
+        connection = await self._connect()
         try:
             await self._find_stream(connection, create=False)
         finally:
@@ -271,10 +269,15 @@ class NatsTransport:
         if connection is not None:
             await connection.close()
 
-    async def _begin(self) -> NatsConnection:
-        connection = await NatsConnection.connect(
-            self._address.host, self._address.port, self._tls, self._login.read(), self._timeout
+    async def _connect(self) -> NatsConnection:
+        tls = None if self._tls is None else self._tls.context()
+        address = self._address
+        return await NatsConnection.connect(
+            address.host, address.port, tls, self._login.read(), self._timeout
         )
+
+    async def _begin(self) -> NatsConnection:
+        connection = await self._connect()
         try:
             await self._find_stream(connection)
         except BaseException:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.record._network.protocol import as_away
+from penstock.record._network.server import Trust
 
 __all__ = ["Answer", "HttpPost"]
 
@@ -48,7 +48,7 @@ class HttpPost:
         timeout: seconds for a request and its answer, connecting included.
     """
 
-    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, timeout: float) -> None:
+    def __init__(self, host: str, port: int, tls: Trust | None, timeout: float) -> None:
         self._host = host
         self._port = port
         self._tls = tls
@@ -104,8 +104,9 @@ class HttpPost:
 
     async def _exchange(self, request: bytes, body: bytes) -> Answer:
         if self._reader is None or self._writer is None:
+            tls = None if self._tls is None else self._tls.context()
             self._reader, self._writer = await asyncio.open_connection(
-                self._host, self._port, ssl=self._tls, limit=_LONGEST_LINE
+                self._host, self._port, ssl=tls, limit=_LONGEST_LINE
             )
         # Not drained: a server may answer before it has read all, and close.
         self._writer.write(request + body)

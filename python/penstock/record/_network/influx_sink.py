@@ -19,11 +19,12 @@ from penstock.record._network.influx_lines import (
     LineEncoder,
     line_without_field,
     measurement_of,
+    row_of,
 )
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
 from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record._network.rows import RefusedRows
-from penstock.record._network.server import Secret, split_url, trusting
+from penstock.record._network.server import Secret, Trust, split_url
 from penstock.record.addresses import scheme_of
 from penstock.record.errors import SinkWriteError
 from penstock.record.sink import LossWindow
@@ -100,7 +101,7 @@ class InfluxSink(NetworkSink):
                 "lines that begin with # as comments: give each another name"
             )
         folder = Path(f"{measurement}.influx-spool" if spool is None else spool)
-        tls = trusting(ca_file) if address.tls else None
+        tls = Trust(ca_file) if address.tls else None
         rejected = RefusedRows(folder.with_name(f"{folder.name}-refused.lp"))
         transport = InfluxTransport(
             address,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import ssl
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from penstock.record.addresses import scheme_of
 from penstock.record.errors import SinkWriteError
 
-__all__ = ["BrokerAddress", "Secret", "describe_distrust", "split_url", "trusting"]
+__all__ = ["BrokerAddress", "Secret", "Trust", "describe_distrust", "split_url"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,20 +136,51 @@ def split_url(url: str, remedy: str) -> SplitResult:
 # Whom a sink trusts, and what is said of a server that cannot be trusted.
 
 
-def trusting(ca_file: str | os.PathLike[str] | None) -> ssl.SSLContext:
+class Trust:
     """TLS that checks the server's name, and its certificate against the system's or ``ca_file``.
+
+    A run outlives a certificate: the file is read again, for the next connection, once it has
+    changed. While it cannot be read, since half of it is written, what it had before counts.
 
     Raises:
         ValueError: there are no certificates in the file.
     """
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except OSError as error:
-        reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
-        raise ValueError(
-            f"the certificates in {os.fspath(ca_file or '')} cannot be read: {reason}; name a file "
-            "with certificates as PEM"
-        ) from error
+
+    def __init__(self, ca_file: str | os.PathLike[str] | None) -> None:
+        self._file = ca_file
+        self._state = self._look()
+        self._context = self._read()
+
+    def context(self) -> ssl.SSLContext:
+        """For the next connection."""
+        state = self._look()
+        if state != self._state:
+            with contextlib.suppress(ValueError):
+                self._context = self._read()
+                self._state = state
+        return self._context
+
+    def _look(self) -> tuple[int, ...]:
+        """Changes with the file; empty where there is none."""
+        if self._file is None:
+            return ()
+        try:
+            found = os.stat(self._file)
+        except OSError:
+            return ()
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+    def _read(self) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=self._file)
+        except OSError as error:
+            reason = (
+                "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+            )
+            raise ValueError(
+                f"the certificates in {os.fspath(self._file or '')} cannot be read: {reason}; name "
+                "a file with certificates as PEM"
+            ) from error
 
 
 def describe_distrust(error: ssl.SSLCertVerificationError) -> str:

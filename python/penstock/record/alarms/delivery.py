@@ -27,7 +27,7 @@ from penstock.record._mqtt.packets import Message
 from penstock.record._network.http_post import HttpPost
 from penstock.record._network.loop_thread import LoopThread
 from penstock.record._network.protocol import Away
-from penstock.record._network.server import BrokerAddress, Secret, split_url, trusting
+from penstock.record._network.server import BrokerAddress, Secret, Trust, split_url
 from penstock.record.alarms.alarm_book import AlarmBook, AlarmBookError
 from penstock.record.errors import SinkWriteError
 
@@ -272,7 +272,7 @@ class Webhook:
             None if secret_file is None else Path(secret_file), "PENSTOCK_WEBHOOK_SECRET"
         )
         self._key()
-        tls = trusting(ca_file) if parts.scheme == "https" else None
+        tls = Trust(ca_file) if parts.scheme == "https" else None
         port = parts.port or (443 if tls else 80)
         self._http = HttpPost(parts.hostname, port, tls, timeout)
         # As it was written, but for blanks and letters that a request line cannot have.

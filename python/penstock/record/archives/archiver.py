@@ -17,7 +17,7 @@ from penstock.record._nats.jetstream import NO_SUCH_STREAM, Leases, Login, ask, 
 from penstock.record._nats.nats_sink import nats_address
 from penstock.record._nats.run_reader import RunReader
 from penstock.record._network.protocol import Away, Misconfigured
-from penstock.record._network.server import trusting
+from penstock.record._network.server import Trust
 from penstock.record.archives.manifest import Fenced
 from penstock.record.archives.postgres_archive import PostgresArchive
 from penstock.record.archives.run_archive import RunArchive
@@ -132,7 +132,7 @@ class Archiver:
         load_pyarrow()
         self.counts: ArchiverCounts = ArchiverCounts()
         self._address = nats_address(url)
-        self._tls = trusting(ca_file) if self._address.scheme == "natss" else None
+        self._tls = Trust(ca_file) if self._address.scheme == "natss" else None
         self._stream = self._address.name.replace(".", "_") if stream is None else stream
         self._login = Login.of(token_file)
         self._store = store
@@ -188,8 +188,9 @@ class Archiver:
 
     async def _session(self) -> None:
         timeout = self._options.timeout
+        address, tls = self._address, None if self._tls is None else self._tls.context()
         connection = await NatsConnection.connect(
-            self._address.host, self._address.port, self._tls, self._login.read(), timeout
+            address.host, address.port, tls, self._login.read(), timeout
         )
         try:
             await self._leases.prepare(connection, timeout)
