@@ -21,9 +21,11 @@ import trustme
 from penstock.files import SegmentedLog
 from penstock.record import ColumnBuffer, NatsSink, SampleBatch, SinkWriteError
 from penstock.record._nats.arrow_messages import DeviceMessage, subject_token
-from penstock.record._nats.connection import NatsConnection
+from penstock.record._nats.connection import NatsConnection, Reply
+from penstock.record._nats.jetstream import Login
+from penstock.record._nats.nats_sink import NatsTransport, nats_address
 from penstock.record._network import spool_sender
-from penstock.record._network.protocol import Away
+from penstock.record._network.protocol import Away, Misconfigured
 from tests.python.conftest import BACKENDS
 from tests.python.integration.daemons import PATIENT, until
 from tests.python.integration.nats import NatsServer, nats_server
@@ -187,6 +189,54 @@ async def test_a_schema_that_the_stream_has_lost_is_told_again(
         await until(lambda: not opened.rows_waiting)
         subjects = server.ask("STREAM.INFO.lab", {"subjects_filter": ">"})["state"]["subjects"]
         assert sum(count for name, count in subjects.items() if ".schema." in name) == 1
+
+
+async def test_a_schema_that_was_purged_is_there_before_the_next_rows(
+    server: NatsServer, sink: Any
+) -> None:
+    """The server still knows its identity, for two minutes, and would drop the same one."""
+    async with sink(lag=0) as opened:
+        for first in (0, 10, 20):
+            await opened.write_batch(flow_batch(10, first))
+            await opened.flush()
+            await until(lambda: not opened.rows_waiting)
+            if first < 20:  # a second time too
+                assert server.ask("STREAM.PURGE.lab")["purged"] == 2
+        # Before the end, which tells the schema once more.
+        assert await anyio.to_thread.run_sync(flows, server) == [float(n) for n in range(20, 30)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "reason"),
+    [
+        (b"{}", Away, r"to lab\.r\.fuel is not JetStream's: b'{}'"),
+        (b'{"stream": "lab", "seq": "1"}', Away, "is not JetStream's"),
+        (b"thanks", Away, "is not JetStream's: b'thanks'"),
+        (b'{"stream": "other", "seq": 7}', Misconfigured, "is one of the stream other, not of lab"),
+    ],
+)
+def test_an_answer_that_is_not_the_streams_is_no_acknowledgement(
+    answer: bytes, error: type[Away], reason: str
+) -> None:
+    """Whoever has subscribed may answer too, and first."""
+
+    class Answering:
+        max_payload = 1 << 20
+
+        async def request(self, subject: str, *_: Any) -> Reply:
+            if subject.startswith("$JS.API.STREAM.MSG.GET."):
+                return Reply(0, b'{"error": {"err_code": 10037}}')
+            return Reply(0, answer)
+
+    connection: Any = Answering()
+    login = Login.of(None)
+    address = nats_address("nats://h/lab")
+    transport = NatsTransport(address, None, "lab", login, lag=0, timeout=60)
+    message = DeviceMessage("lab.r.fuel", "r", "fuel", 1, 0, b"rows")
+    for _ in range(2):
+        with pytest.raises(Away, match=reason) as told:
+            asyncio.run(transport._publish(connection, message))
+        assert type(told.value) is error
 
 
 @pytest.mark.parametrize("lag", [0.0, 150.0])

@@ -78,15 +78,23 @@ class DeviceMessage:
         subject, run, device, part, row, *schema = json.loads(head)
         return cls(subject, run, device, part, row, data, *schema)
 
+    def identity(self, generation: str = "") -> str:
+        """The identity of the message, for all time, in a header's characters.
+
+        A server drops a message whose identity it knows, also where that one was purged since. So
+        the same message has another identity with another ``generation``, a word.
+        """
+        again = f"{generation}/" if generation else ""
+        return f"{self.run}/{self._name}/{again}{self.part}"
+
     @property
-    def id(self) -> str:
-        """The identity of the message, for all time, in a header's characters."""
-        return f"{self.run}/{self.subject.rpartition(f'.{self.run}.')[2]}/{self.part}"
+    def _name(self) -> str:
+        return self.subject.rpartition(f".{self.run}.")[2]
 
     @property
     def is_schema(self) -> bool:
         """Whether it has no rows, and the schema of others."""
-        return f"/{SCHEMA}" in self.id
+        return self._name.startswith(SCHEMA)
 
     @property
     def schema_subject(self) -> str:

@@ -224,12 +224,19 @@ class NatsTransport:
         await self._publish(connection, message)
         return 0
 
-    async def _publish(self, connection: NatsConnection, message: DeviceMessage) -> None:
+    async def _publish(
+        self, connection: NatsConnection, message: DeviceMessage, generation: str = ""
+    ) -> None:
+        """See that a message is in the stream; ``generation`` is in its identity, if there is one.
+
+        Raises:
+            Away: it may not be there.
+        """
         sequence, part = await self._last_of(connection, message)
         if part >= message.part:
             return  # it was stored, and the answer was lost
         headers = {
-            "Nats-Msg-Id": message.id,
+            "Nats-Msg-Id": message.identity(generation),
             "Nats-Expected-Last-Subject-Sequence": str(sequence),
             "Penstock-Row": str(message.row),
             "Content-Type": "application/vnd.apache.arrow.stream",
@@ -256,12 +263,29 @@ class NatsTransport:
                 # Something of ours came in meanwhile, or was purged: the next attempt asks.
                 raise Away("the last message of the stream is not the expected one", 0)
             raise Away(said(error))
+        stored_in, place = answer.get("stream"), answer.get("seq")
+        if not isinstance(stored_in, str) or not isinstance(place, int):
+            # Of somebody who has subscribed, and answers to what is published.
+            del self._last[message.subject]
+            raise Away(
+                f"the answer to {message.subject} is not JetStream's: {reply.payload[:60]!r}; "
+                "let nobody else answer to messages below this prefix"
+            )
+        if stored_in != self._stream:
+            self._last.clear()
+            raise Misconfigured(
+                f"the subject {message.subject} is one of the stream {stored_in}, not of "
+                f"{self._stream}: name that one with stream, or use another prefix"
+            )
         if answer.get("duplicate"):
             # The server knows an identity for minutes, also of a message that was purged since, and
-            # tells its place: the last one of the subject is asked for.
+            # tells its place: the last one of the subject is asked for. Rows that were purged are
+            # not wanted any more; a schema is, by those that come now.
             del self._last[message.subject]
+            if message.is_schema and not generation:
+                await self._publish(connection, message, secrets.token_hex(4))
             return
-        self._last[message.subject] = int(answer["seq"]), message.part
+        self._last[message.subject] = place, message.part
 
     async def close(self) -> None:
         connection = self._kept.release()
