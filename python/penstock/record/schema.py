@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.record._source import FieldKind, FieldSchemaLike
@@ -112,9 +112,48 @@ class RecordSchema:
         return RecordSchema(tuple(known.values()), metadata)
 
 
+_PREFIX = "field_"
+
+
 def column_name(field_name: str) -> str:
-    """The column of a device's field: its name, with a prefix if a fixed column has that name."""
-    return f"field_{field_name}" if field_name in RESERVED_COLUMNS else field_name
+    """The column of a device's field: its name, with a prefix if a fixed column has that name.
+
+    That of a column is itself, because rows as objects have the names of columns, and are recorded
+    again. So ``status`` and ``field_status`` are one: see :func:`refuse_shared_columns`.
+    """
+    return _PREFIX + field_name if field_name in RESERVED_COLUMNS else field_name
+
+
+def refuse_shared_columns(schemas: Mapping[str, Sequence[FieldSchemaLike]]) -> None:
+    """Check that no two fields of a device would be one column, in any sink.
+
+    Raises:
+        ValueError: two would.
+    """
+    for device, fields in schemas.items():
+        owners: dict[str, str] = {}
+        for field in fields:
+            column = column_name(field.name)
+            other = owners.setdefault(column, field.name)
+            if other != field.name:
+                raise ValueError(
+                    f"the fields {other!r} and {field.name!r} of {device!r} would both be the "
+                    f"column {column!r}: rename one of them in its source"
+                )
+
+
+def beside(name: str, taken: Collection[str]) -> str:
+    """A column's name in a sink where the names ``taken`` have another meaning.
+
+    It gets ``field_`` in front if it is one of them. So does a name that would be one of them
+    without the ``field_`` that it has in front: no two columns get one name.
+    """
+    bare = name
+    while bare not in taken:
+        if not bare.startswith(_PREFIX):
+            return name
+        bare = bare.removeprefix(_PREFIX)
+    return _PREFIX + name
 
 
 def text_column_name(column: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +16,19 @@ from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch
 from penstock.record._mqtt import broker as broker_module
 from penstock.record._mqtt.broker import Broker
 from penstock.record._mqtt.broker_login import BrokerLogin
-from penstock.record._mqtt.mqtt_sink import JsonMessages, messages_of, topic_level
+from penstock.record._mqtt.mqtt_sink import (
+    JsonMessages,
+    MqttTransport,
+    messages_of,
+    mqtt_address,
+    topic_level,
+)
 from penstock.record._mqtt.packets import PUBLISH, Message, Packet, PacketParser, published
-from penstock.record._mqtt.sparkplug_payload import SparkplugRows, rows_of
+from penstock.record._mqtt.sparkplug_payload import SparkplugRows, fields_of, rows_of
+from penstock.record._mqtt.sparkplug_sink import SparkplugTransport
 from penstock.record._network.kept_connection import KeptConnection
 from penstock.record._network.protocol import Away, Misconfigured
+from penstock.record._network.rows import RefusedRows
 from penstock.record._network.server import Secret
 from tests.python.record.batches import NOON_NS
 
@@ -193,9 +202,12 @@ def test_a_name_is_one_level_of_a_topic_that_every_broker_takes(name: str, level
 
 
 def test_fields_that_are_called_like_the_identity_of_a_row_do_not_hide_it() -> None:
-    schema = RecordSchema((Field("run", "text"), Field("row", "int"), Field("t_utc_ns", "float")))
-    buffer = ColumnBuffer(schema)
-    values = {"run": "A7", "row": 40, "t_utc_ns": 1.5}
+    """Nor those that are called as they are renamed."""
+    fields = (Field("run", "text"), Field("row", "int"), Field("t_utc_ns", "float"))
+    renamed = (Field("field_run", "text"), Field("field_row", "int"), Field("field_status", "int"))
+    buffer = ColumnBuffer(RecordSchema(fields + renamed))
+    values: dict[str, Any] = {"run": "A7", "row": 40, "t_utc_ns": 1.5}
+    values |= {"field_run": "B", "field_row": 2, "status": 3}
     buffer.append_row("fuel", None, NOON_NS, NOON_NS, 1, 1, values, "", None)
     batch = SampleBatch.from_buffer(buffer)
     messages = JsonMessages("lab")
@@ -205,9 +217,111 @@ def test_fields_that_are_called_like_the_identity_of_a_row_do_not_hide_it() -> N
     pairs: list[tuple[str, Any]] = json.loads(text, object_pairs_hook=list)
     assert len(dict(pairs)) == len(pairs)
     assert (dict(pairs)["row"], dict(pairs)["field_row"], dict(pairs)["field_run"]) == (0, 40, "A7")
+    assert (dict(pairs)["field_field_row"], dict(pairs)["field_field_run"]) == (2, "B")
     rows = SparkplugRows()
     rows.add(batch)
     [(_, payload)] = rows.take()
     [row] = rows_of(payload)
     assert (row.metrics["row"][2], row.metrics["field_row"][2]) == (0, 40)
     assert (row.metrics["t_utc_ns"][2], row.metrics["field_t_utc_ns"][2]) == (NOON_NS, 1.5)
+    assert (row.metrics["field_field_row"][2], row.metrics["field_status"][2]) == (2, 3)
+
+
+def test_a_name_that_no_topic_can_have_holds_nobody_up(tmp_path: Path) -> None:
+    """Its rows are kept; a sink that fails of them would send no others."""
+    seen: list[str] = []
+
+    def answer(packet: Packet) -> bytes:
+        if packet.kind != PUBLISH:
+            return patient(packet)
+        message, number = published(packet)
+        seen.append(message.topic.partition("/")[2])
+        return b"\x40\x02" + number.to_bytes(2, "big")
+
+    buffer = ColumnBuffer(RecordSchema((Field("Flow", "float"),)))
+    for device in ("a", "x" * 70_000, "b"):
+        buffer.append_row(device, None, NOON_NS, NOON_NS, 1, 1, {"Flow": 1.0}, "", None)
+    rows = SampleBatch.from_buffer(buffer)
+
+    async def main() -> None:
+        async with scripted(answer) as login:
+            messages = JsonMessages("lab")
+            messages.add(rows)
+            [(_, payload)] = messages.take()
+            address = mqtt_address("mqtt://h/lab")
+            transport = MqttTransport(address, login, RefusedRows(tmp_path / "refused"), lag=0)
+            assert await transport.send(payload) == 1
+            await transport.close()
+            assert seen == ["status", "samples/a", "samples/b", "status"][: len(seen)]
+            assert len(seen) >= 3
+            node = node_of(login, tmp_path)
+            metrics = SparkplugRows()
+            metrics.add(rows)
+            with pytest.raises(Misconfigured, match=r"topic of 700.. bytes is longer than MQTT's"):
+                await node.send(metrics.take()[0][1])
+            await node.close()
+
+    penstock.run(main())
+    assert (tmp_path / "refused").read_text().count("xxx") >= 1
+
+
+def node_of(login: BrokerLogin, folder: Path) -> SparkplugTransport:
+    return SparkplugTransport("sparkplug://h", "plant", "lab", login, folder / "bdseq", lag=0)
+
+
+def test_births_that_another_client_cuts_off_are_told_and_counted(tmp_path: Path) -> None:
+    """A node that only begins, and never gets as far as its data, would do so for ever."""
+
+    def answer(packet: Packet) -> bytes:
+        if packet.kind == CONNECT:
+            return welcome()
+        return TAKEN_OVER if packet.kind == PINGREQ else b""
+
+    async def main() -> None:
+        async with scripted(answer) as login:
+            node = node_of(login, tmp_path)
+            for _ in range(3):
+                with pytest.raises(Misconfigured, match="session taken over") as told:
+                    await node.check()
+                assert told.value.lost_at is not None
+            with pytest.raises(Misconfigured, match="3 connections in a row have ended within"):
+                await node.check()
+            await node.close()
+
+    penstock.run(main())
+
+
+def test_no_number_is_missing_behind_messages_that_could_not_leave(tmp_path: Path) -> None:
+    """A host would ask for a rebirth, and have no name for a metric whose birth did not leave."""
+    seen: list[tuple[str, int]] = []
+
+    def answer(packet: Packet) -> bytes:
+        if packet.kind == PUBLISH:
+            message, _ = published(packet)
+            [seq] = [value for tag, value in fields_of(message.payload) if tag == 3]
+            assert isinstance(seq, int)
+            seen.append((message.topic.split("/")[2], seq))
+        return welcome(b"\x27\x00\x00\x02\x00") if packet.kind == CONNECT else patient(packet)
+
+    buffer = ColumnBuffer(RecordSchema((Field("Gas", "text"),)))
+    for row in range(300):
+        gas = "x" * 600 if row == 299 else "N2"
+        buffer.append_row("fuel", None, NOON_NS, NOON_NS + row, 1, 1, {"Gas": gas}, "", None)
+    rows = SparkplugRows()
+    rows.add(SampleBatch.from_buffer(buffer))
+    [(_, payload)] = rows.take()
+
+    async def main() -> None:
+        async with scripted(answer) as login:
+            node = node_of(login, tmp_path)
+            for _ in range(2):
+                with pytest.raises(Misconfigured, match="larger than the 512 bytes"):
+                    await node.send(payload)
+            await node.close()
+
+    penstock.run(main())
+    assert [kind for kind, _ in seen].count("DDATA") == 512
+    expected = 0
+    for kind, seq in seen:
+        assert seq == (0 if kind == "NBIRTH" else expected)
+        expected = (seq + 1) % 256

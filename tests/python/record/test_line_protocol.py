@@ -226,7 +226,18 @@ def test_a_backslash_escapes_nothing_but_what_it_was_written_for(name: str, labe
 
 
 def test_a_field_without_a_name_gets_one() -> None:
-    assert field_label("") == b"field="
+    assert field_label("") == b"field_="
+
+
+def test_fields_that_are_named_like_renamed_ones_stay_apart() -> None:
+    """Of two fields of one name in a line, InfluxDB keeps the last."""
+    names = ["time", "field_time", "field_field_time", "", "field_", "field", "field_x"]
+    labels = [field_label(name) for name in names]
+    assert len(set(labels)) == len(names)
+    assert labels[:2] == [b"field_time=", b"field_field_time="]
+    assert labels[-2:] == [b"field=", b"field_x="]
+    line = b"m field_time=1,field_field_time=2 5"  # as the server names them
+    assert line_without_field(line, "m", "field_time") == b"m field_field_time=2 5"
 
 
 @pytest.mark.parametrize("options", [{"measurement": "#a"}, {"events": "#a"}])

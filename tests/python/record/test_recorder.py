@@ -227,6 +227,21 @@ async def test_a_reply_that_cannot_be_stored_is_a_failed_row() -> None:
     assert summary.errors == 2
 
 
+async def test_fields_that_would_share_a_column_are_refused_before_the_first_poll() -> None:
+    """Each reply of theirs would be a failed poll, for a whole night."""
+    both = [FakeField("status", "float"), FakeField("field_status", "float")]
+    one = {"a": both[:1], "b": both[1:]}
+    bench = DescribedBench([["a"], ["b"]], schemas=one)
+    async with record(bench, rate_hz=1, duration=0.1, clock=HandClock()):
+        pass
+    asked = len(bench.asked)
+    bench.schemas = {**one, "b": both}
+    with pytest.raises(ValueError, match=r"'status' and 'field_status' of 'b' would both be the"):
+        async with record(bench, rate_hz=1, duration=0.1, clock=HandClock()):
+            pass
+    assert len(bench.asked) == asked
+
+
 async def test_a_source_without_groups_is_asked_for_all_devices_at_once() -> None:
     class Plain:
         names = ("a", "b")

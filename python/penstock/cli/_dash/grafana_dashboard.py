@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from penstock.record.schema import beside
+
 __all__ = ["SOURCES", "UID", "DataSource", "ShownField", "dashboard", "grafana_unit"]
 
 UID = "penstock-data"
@@ -201,7 +203,7 @@ def _influx_name(name: str) -> str:
 
 
 def _influx_curve(field: str) -> dict[str, Any]:
-    name = _influx_name("field_time" if field == "time" else field)
+    name = _influx_name(beside(field, ("", "time")))  # as InfluxSink writes it
     return {
         "rawQuery": True,
         "query": f'SELECT mean({name}) FROM "samples" WHERE $timeFilter '

@@ -417,7 +417,10 @@ class ColumnBuffer:
             stored = column.stored(value)
             if stored is not None:
                 if len(column) > len(self.t_utc):
-                    raise ValueError(f"two values for column {name!r} in one sample")
+                    raise ValueError(
+                        f"two values for column {name!r} in one sample: rename a field of the "
+                        "device in its source"
+                    )
                 column.pad(len(self.t_utc))
                 column.append(stored)
                 return

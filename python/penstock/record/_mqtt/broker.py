@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from penstock.record._mqtt.packets import (
     CONNACK,
     DISCONNECT,
+    LONGEST_TOPIC,
     PING_REQUEST,
     PINGRESP,
     PUBACK,
@@ -182,10 +183,18 @@ class Broker:
         """Send messages of QoS 0, which nobody acknowledges; see :meth:`wait_until_read`.
 
         Raises:
-            Misconfigured: a message is larger than the broker takes.
+            Misconfigured: a message is larger than the broker takes, or its topic longer than a
+                topic can be. None has left.
             Away: the connection is lost, or none leaves within ``timeout`` seconds.
         """
-        batch = [publish_packet(topic, payload, 0) for topic, payload in messages]
+        batch: list[bytes] = []
+        for topic, payload in messages:
+            if len(topic) > LONGEST_TOPIC:
+                raise Misconfigured(
+                    f"a topic of {len(topic)} bytes is longer than MQTT's {LONGEST_TOPIC}: give "
+                    "the device a shorter name"
+                )
+            batch.append(publish_packet(topic, payload, 0))
         largest = max(map(len, batch), default=0)
         if largest > self.maximum_size:
             raise Misconfigured(

@@ -21,12 +21,13 @@ from penstock.record._columns.columns import TextColumn
 from penstock.record._columns.row_text import row_columns
 from penstock.record._mqtt.broker import Broker, RetainRefused
 from penstock.record._mqtt.broker_login import BROKER_SECRETS, BrokerLogin
-from penstock.record._mqtt.packets import Message
+from penstock.record._mqtt.packets import LONGEST_TOPIC, Message
 from penstock.record._network.kept_connection import KeptConnection
 from penstock.record._network.network_sink import NetworkSink, SpooledFile
-from penstock.record._network.rows import RefusedRows, RowNumbers, beside_identity
+from penstock.record._network.rows import RefusedRows, RowNumbers
 from penstock.record._network.server import BrokerAddress
 from penstock.record.addresses import scheme_of
+from penstock.record.schema import beside
 from penstock.record.sink import LossWindow
 
 __all__ = ["MqttSink", "is_mqtt", "mqtt_address", "topic_level"]
@@ -158,13 +159,20 @@ class MqttTransport:
         messages = await asyncio.to_thread(messages_of, payload)
         # The head of a packet, its topic and its id take at most so much more.
         most = broker.maximum_size - 16
-        large = [pair for pair in messages if len(pair[0]) + len(pair[1]) > most]
+        large: list[bytes] = []
+        fitting: list[tuple[bytes, bytes]] = []
+        for topic, text in messages:
+            if len(topic) + len(text) > most or len(topic) > LONGEST_TOPIC:
+                large.append(text)
+            else:
+                fitting.append((topic, text))
+        await broker.publish(fitting, self._login.timeout)
         if large:
-            messages = [pair for pair in messages if len(pair[0]) + len(pair[1]) <= most]
-        await broker.publish(messages, self._login.timeout)
-        if large:
-            reason = f"larger than the {broker.maximum_size} bytes that the broker takes"
-            await asyncio.to_thread(self._refused.add, [text for _, text in large], reason)
+            reason = (
+                f"larger than the {broker.maximum_size} bytes that the broker takes, or its topic "
+                f"longer than {LONGEST_TOPIC}"
+            )
+            await asyncio.to_thread(self._refused.add, large, reason)
         return len(large)
 
     async def close(self) -> None:
@@ -191,6 +199,9 @@ class MqttTransport:
 
 
 # Rows as JSON messages, one a row, each with its topic.
+
+# Beside the device, which is a column.
+_IDENTITY = frozenset({"run", "row"})
 
 # Besides those with a meaning in topics, characters for which a broker may end the connection
 # (1.5.4): control characters, and those that Unicode has for nothing.
@@ -229,7 +240,7 @@ class JsonMessages:
         numbers: Column = ("i", self._numbers.take(devices.codes, devices.table), None, None)
         columns = row_columns(batch, ["device", *names], json.dumps)
         labels = [f'{{"run": "{self._numbers.run}", "device": ', ', "row": ']
-        labels += [f", {json.dumps(beside_identity(name))}: " for name in names]
+        labels += [f", {json.dumps(beside(name, _IDENTITY))}: " for name in names]
         lines = json_rows(
             [columns[0], numbers, *columns[1:]],
             [label.encode() for label in labels],

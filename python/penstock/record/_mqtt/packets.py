@@ -9,6 +9,7 @@ from dataclasses import dataclass
 __all__ = [
     "CONNACK",
     "DISCONNECT",
+    "LONGEST_TOPIC",
     "PINGRESP",
     "PING_REQUEST",
     "PUBACK",
@@ -41,6 +42,8 @@ _PROPERTIES: dict[int, int | str] = {
     0x22: 2, 0x23: 2, 0x24: 1, 0x25: 1, 0x26: "p", 0x27: 4, 0x28: 1, 0x29: 1, 0x2A: 1,
 }  # fmt: skip
 _LARGEST_PACKET = 1 << 20
+LONGEST_TOPIC = 0xFFFF
+"""Bytes, as of any text (1.5.4)."""
 
 
 class Malformed(ValueError):
@@ -99,7 +102,7 @@ def _variable(value: int) -> bytes:
 
 def _text(value: str | bytes) -> bytes:
     data = value.encode() if isinstance(value, str) else value
-    if len(data) > 0xFFFF:
+    if len(data) > LONGEST_TOPIC:
         raise ValueError(f"a text of {len(data)} bytes is longer than MQTT's 65,535")
     return len(data).to_bytes(2, "big") + data
 

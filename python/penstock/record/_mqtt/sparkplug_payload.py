@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._network.rows import RowNumbers
-from penstock.record.schema import RECORDER_FIELDS
+from penstock.record.schema import RECORDER_FIELDS, beside
 
 __all__ = [
     "DataType",
@@ -171,6 +171,8 @@ _TYPES = {
     "text": DataType.STRING,
     "timestamp": DataType.INT64,
 }
+# Of the metrics of each row, those that are no columns.
+_OWN = frozenset({"run", "row", "t_utc_ns"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +211,6 @@ class SparkplugRows:
                 "status": [DataType.STRING, None, status[row]],
                 "error": [DataType.STRING, None, error[row]],
             }
-            own = frozenset(metrics)
             for each in fields:
                 value = columns[each.name][row]
                 if value is None and each.name in RECORDER_FIELDS:
@@ -217,8 +218,7 @@ class SparkplugRows:
                 if isinstance(value, float) and not math.isfinite(value):
                     value = None
                 unit = each.unit or dict(each.units).get(device)
-                name = f"field_{each.name}" if each.name in own else each.name
-                metrics[name] = [_TYPES[each.kind], unit, value]
+                metrics[beside(each.name, _OWN)] = [_TYPES[each.kind], unit, value]
             line = json.dumps([device, fixed["t_utc"][row], metrics])
             self._lines.append(line)
             self.size += len(line)

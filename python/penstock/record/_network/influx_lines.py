@@ -12,8 +12,10 @@ from penstock.record._columns.batch import SampleBatch
 from penstock.record._columns.columns import TextColumn
 from penstock.record._columns.row_text import row_columns
 from penstock.record._network.rows import RowStamps, gzip_text
+from penstock.record.schema import beside
 
 __all__ = [
+    "NO_FIELD_NAMES",
     "LineEncoder",
     "field_label",
     "line_without_field",
@@ -110,8 +112,11 @@ class LineEncoder:
 # Four things cannot be written: a line feed in a name, a backslash at the end of a name or before
 # one of its commas, equals signs and blanks, a character of number 0, and a field without a name.
 # They are written as the two characters ``\n``, as ``\`` and a full stop, as ``\0``, and as
-# ``field``. A line feed in a text is possible, but then the lines of a request cannot be told
+# ``field_``. A line feed in a text is possible, but then the lines of a request cannot be told
 # apart.
+
+NO_FIELD_NAMES = frozenset({"", "time"})
+"""What no field can be called: InfluxDB refuses a field ``time``."""
 
 _CONTROLS = {"\n": "\\n", "\r": "\\r", "\0": "\\0"}
 _BEFORE_SPECIAL = re.compile(r"\\(?=[,= ]|\Z)")
@@ -137,10 +142,8 @@ def series_head(measurement: str, device: str) -> bytes:
 
 
 def field_label(name: str) -> bytes:
-    """What stands before a field's value. InfluxDB refuses a field ``time``."""
-    if name == "time":
-        name = "field_time"
-    return (_name(name or "field", ",= ") + "=").encode()
+    """What stands before a field's value."""
+    return _name(beside(name, NO_FIELD_NAMES), ",= ").encode() + b"="
 
 
 def quoted_text(text: str) -> str:
@@ -170,7 +173,7 @@ def line_without_field(line: bytes, measurement: str | bytes, field: str) -> byt
     own = measurement if isinstance(measurement, bytes) else _name(measurement, ", ").encode()
     if head[0] != own and not head[0].startswith(own + b","):
         return None
-    wanted = field_label(field)[:-1]
+    wanted = _name(field, ",= ").encode()
     kept, hit, at = [], False, head.end()
     while line[at : at + 1] == (b"," if at > head.end() else b" "):
         found = _FIELD.match(line, at + 1)

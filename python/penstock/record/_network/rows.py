@@ -19,7 +19,7 @@ from pathlib import Path
 from penstock._durable_files import sync_folder, write_fully
 from penstock._record import rising_stamps
 
-__all__ = ["RefusedRows", "RowNumbers", "RowStamps", "beside_identity", "gzip_text"]
+__all__ = ["RefusedRows", "RowNumbers", "RowStamps", "gzip_text"]
 
 
 # A time stamp of its own for each row of a series.
@@ -165,11 +165,6 @@ class RowNumbers:
             present[code] += 1
         self._next.update(zip(names, present, strict=True))
         return numbers
-
-
-def beside_identity(name: str) -> str:
-    """A field's name where ``run`` and ``row`` are a row's identity: not one of these."""
-    return f"field_{name}" if name in ("run", "row") else name
 
 
 # Rows as text, compressed with gzip (RFC 1952).

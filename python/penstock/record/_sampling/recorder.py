@@ -27,7 +27,7 @@ from penstock.record._sampling.waiting_rows import WaitingRows
 from penstock.record._source import DeviceResultLike, PollSource, PushSource, SourceEvent
 from penstock.record.clock import Clock, ClockSteps, SystemClock
 from penstock.record.failure_codes import Failing, FailureCode, failure_code
-from penstock.record.schema import RecordSchema
+from penstock.record.schema import RecordSchema, refuse_shared_columns
 
 __all__ = ["Alignment", "OverflowPolicy", "Recording", "record"]
 
@@ -87,6 +87,7 @@ class Recording:
         self._failing: dict[str, Failing] = {}
         self._revision = sources.revision
         self._fields = sources.known_fields()
+        refuse_shared_columns(self._fields)
         self._schema_known = len(self._fields) == len(self.names)
         self._unit_ids = sources.unit_ids()
         self._rows = WaitingRows(self._described_schema(), buffer_size, overflow, self.summary)
@@ -532,7 +533,8 @@ async def record(
         clock: the clock; the system's by default.
 
     Raises:
-        ValueError: a rate, duration, name or buffer size is invalid, or two devices have one name.
+        ValueError: a rate, duration, name or buffer size is invalid, two devices have one name, or
+            two fields of a device would be one column (``status`` and ``field_status``).
     """
     sources = SourceSet(source if isinstance(source, Sequence) else (source,), names)
     recording = Recording(

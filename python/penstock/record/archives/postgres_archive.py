@@ -19,7 +19,7 @@ from penstock.record._columns.batch import SampleBatch
 from penstock.record._nats.run_reader import StreamMessage
 from penstock.record._postgres_copy import copied_rows, storable_json
 from penstock.record.archives.manifest import ArchivedFile, DeviceMark, Fenced, Manifest
-from penstock.record.archives.run_archive import rows_of_message
+from penstock.record.archives.run_archive import RUN_COLUMN, rows_of_message
 from penstock.record.archives.stores import ArchiveError
 from penstock.record.archives.waiting_run import RunOptions, WaitingRun, identity_of
 from penstock.record.arrow import pyarrow_module
@@ -28,8 +28,6 @@ from penstock.record.postgres_server import PostgresServer, check_new_table, loa
 from penstock.record.schema import RecordSchema
 
 __all__ = ["PostgresArchive"]
-
-_RUN = "archive_run"
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS {runs} (
@@ -248,14 +246,10 @@ def _batch(message: StreamMessage) -> SampleBatch | None:
     if table is None:
         return None
     pa = pyarrow_module()
-    if _RUN not in table.schema.names:  # else it is a field of the user's, which stays
-        run, _, _ = identity_of(message)
-        # One text for all rows.
-        runs = pa.DictionaryArray.from_arrays(
-            pa.repeat(pa.scalar(0, pa.int32()), len(table)), [run]
-        )
-        table = table.append_column(_RUN, runs)
+    run, _, _ = identity_of(message)
+    # One text for all rows.
+    runs = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(table)), [run])
     try:
-        return SampleBatch.from_arrow(table)
+        return SampleBatch.from_arrow(table.append_column(RUN_COLUMN, runs))
     except SinkSchemaError:
         return None

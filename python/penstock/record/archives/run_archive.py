@@ -19,6 +19,7 @@ from penstock.record.archives.manifest import FOLDER, ArchivedFile, Manifest, lo
 from penstock.record.archives.stores import ArchiveError, Store
 from penstock.record.archives.waiting_run import RunOptions, WaitingRun, identity_of
 from penstock.record.arrow import pyarrow_module
+from penstock.record.schema import beside
 
 __all__ = ["RunArchive", "rows_of_message"]
 
@@ -312,9 +313,18 @@ def joined(store: Store, files: Iterable[ArchivedFile]) -> list[Any]:
 ROW_NUMBER = "archive_row"
 """The column with a row's number among those of its device in the run."""
 
+RUN_COLUMN = "archive_run"
+"""The column with the run, where rows of all runs are in one table."""
+
+# Those, and the folders of a file, which are columns for who reads an archive.
+_OWN = frozenset({ROW_NUMBER, RUN_COLUMN, "run", "schema", "day"})
+
 
 def rows_of_message(message: StreamMessage) -> Any | None:
-    """The rows of a message with their numbers; None if they are not rows of a recorder."""
+    """The rows of a message with their numbers; None if they are not rows of a recorder.
+
+    A field that is called like a column of the archive has ``field_`` in front.
+    """
     pa = pyarrow_module()
     ipc = pyarrow_module("pyarrow.ipc")
     try:
@@ -330,8 +340,11 @@ def rows_of_message(message: StreamMessage) -> Any | None:
         return None
     if not pa.types.is_timestamp(table.schema.field("t_utc").type):
         return None
-    if ROW_NUMBER in names:
-        return table  # a field of the user's, which stays
+    own = [beside(name, _OWN) for name in names]
+    if own != names:
+        fields = [field.with_name(name) for field, name in zip(table.schema, own, strict=True)]
+        schema = pa.schema(fields, metadata=table.schema.metadata)
+        table = pa.Table.from_arrays(table.columns, schema=schema)
     ones = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
     # Not of a range of Python's, which takes as long as the rows themselves.
     numbers = pyarrow_module("pyarrow.compute").cumulative_sum(ones, start=message.row - 1)
