@@ -8,6 +8,7 @@ https://docs.influxdata.com/influxdb3/core/write-data/troubleshoot/.
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import threading
@@ -15,12 +16,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import pytest
 
 from penstock.record import InfluxSink, SinkWriteError
+from penstock.record._network.http_post import Answer
+from penstock.record._network.influx_lines import LineEncoder
+from penstock.record._network.influx_sink import InfluxAddress, InfluxTransport
+from penstock.record._network.rows import RefusedRows
+from penstock.record._network.server import Secret
 from tests.python.integration.daemons import PATIENT
 from tests.python.integration.influx import victoria_server
 from tests.python.record.batches import flow_batch
@@ -194,6 +201,46 @@ def test_the_reason_that_is_kept_is_that_of_the_line(tmp_path: Path) -> None:
     with documented("3") as server:
         opened = anyio.run(record_to, server, tmp_path / "spool")
     assert "partial write of line protocol occurred: invalid field" in refused_of(opened)
+
+
+def test_a_row_that_loses_two_fields_counts_once(tmp_path: Path) -> None:
+    """In the words of InfluxDB 1, which names one field an answer."""
+
+    class Typed:
+        async def post(self, target: str, fields: object, body: bytes) -> Answer:
+            lines = gzip.decompress(body)
+            for field in ("Gas", "Mass_Flow"):
+                if f"{field}=".encode() in lines:
+                    text = (
+                        f'partial write: field type conflict: input field "{field}" on measurement '
+                        '"samples" is type float, already exists as type boolean dropped=3'
+                    )
+                    return Answer(400, {}, json.dumps({"error": text}).encode())
+            return Answer(204, {}, b"")
+
+    http: Any = Typed()
+    none, refused = Secret(), RefusedRows(tmp_path / "refused")
+    address = InfluxAddress.parse("influx://host/lab")
+    transport = InfluxTransport(address, http, none, none, none, refused)
+    encoder = LineEncoder("samples", "events")
+    encoder.add(flow_batch(3))
+    [(rows, payload)] = encoder.take()
+    assert asyncio.run(transport.send(payload)) == rows == 3
+    text = refused.path.read_text()
+    assert text.count("3 refused: the field Gas was left out") == 1
+    assert text.count("3 refused: the field Mass_Flow was left out") == 1
+
+
+def test_lines_that_are_refused_again_are_kept_once(tmp_path: Path) -> None:
+    """After a lost connection, rows are sent again that the broker may have lost."""
+    refused = RefusedRows(tmp_path / "refused")
+    refused.add([b"a", b"b"], "too large")
+    refused.add([b"b", b"c"], "too large")
+    refused.add([b"a"], "too large")
+    lines = refused.path.read_text().splitlines()
+    assert [line for line in lines if not line.startswith("#")] == ["a", "b", "c"]
+    assert "1 refused: too large" in lines[3]
+    assert len(lines) == 5
 
 
 def test_a_field_of_another_type_costs_that_field_alone(tmp_path: Path) -> None:

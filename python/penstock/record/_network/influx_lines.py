@@ -21,6 +21,7 @@ __all__ = [
     "line_without_field",
     "measurement_of",
     "quoted_text",
+    "row_of",
     "series_head",
 ]
 
@@ -162,10 +163,17 @@ def measurement_of(line: bytes) -> bytes:
     return b"" if found is None else found[0]
 
 
+def row_of(line: bytes) -> tuple[bytes, bytes]:
+    """The identity of a line's row, whatever fields it has: its series and its stamp."""
+    head = _HEAD.match(line)
+    return b"" if head is None else head[0], line.rpartition(b" ")[2]
+
+
 def line_without_field(line: bytes, measurement: str | bytes, field: str) -> bytes | None:
     """A line of ``measurement`` without a field; empty if it has no other; None if it has it not.
 
-    A line as this module writes it; ``measurement`` as bytes is as a line has it.
+    A line as this module writes it, and the field as the server names it; ``measurement`` as bytes
+    is as a line has it.
     """
     head = _HEAD.match(line)
     if head is None:

@@ -264,7 +264,8 @@ class InfluxTransport:
         # Not before: what ends this in its middle lets the payload be sent as a whole again.
         for part, text in refused:
             await asyncio.to_thread(self._rejected.add, part, text)
-        return sum(len(part) for part, _ in refused)
+        # A row may have lost one field, and then another one, or all.
+        return len({row_of(line) for part, _ in refused for line in part})
 
     async def _again(self, lines: list[bytes]) -> list[tuple[list[bytes], Answer]]:
         """Send lines; what has to be taken apart of them."""

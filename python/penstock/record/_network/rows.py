@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
@@ -194,11 +195,15 @@ def _gzip_compressor() -> Callable[[bytes], bytes]:
 
 # The file of rows that the other side will never take, with its reasons.
 
+_REMEMBERED_LINES = 1 << 16
+
 
 class RefusedRows:
     """Rows as they were sent, a line each, below comments that tell why they were refused.
 
-    InfluxDB's line protocol has such comments, so a mended file of lines can be sent as it is.
+    InfluxDB's line protocol has such comments, so a mended file of lines can be sent as it is. What
+    is sent again, after a lost connection, is refused again: a line is in the file once, as far as
+    the hashes of the last lines tell.
 
     Attributes:
         path: made with the first line.
@@ -208,11 +213,22 @@ class RefusedRows:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.reason: str | None = None
+        self._known: dict[bytes, None] = {}
 
     def add(self, lines: Sequence[bytes], reason: str) -> None:
-        """Append lines durably, all of them or none. OSError."""
+        """Append lines durably, all of them or none, but those that are there. OSError."""
         reason = " ".join(reason.split())
         self.reason = self.reason or reason
+        new = {blake2b(line, digest_size=16).digest(): line for line in lines}
+        new = {name: line for name, line in new.items() if name not in self._known}
+        if not new:
+            return
+        self._append(list(new.values()), reason)
+        self._known.update(dict.fromkeys(new))
+        for name in list(islice(self._known, max(0, len(self._known) - _REMEMBERED_LINES))):
+            del self._known[name]
+
+    def _append(self, lines: Sequence[bytes], reason: str) -> None:
         head = f"# {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {len(lines)} refused: {reason}\n"
         data = head.encode() + b"".join(line + b"\n" for line in lines)
         descriptor = os.open(
