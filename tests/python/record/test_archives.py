@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import random
@@ -233,6 +234,60 @@ def test_of_two_owners_one_is_refused(tmp_path: Path) -> None:
     assert len(rows_of(tmp_path)) == 14
     assert load_manifest(store, "r").devices["fuel"].part == 14
     assert len(list((tmp_path / "_archive" / "r").iterdir())) <= 9
+
+
+def test_files_of_an_owner_that_was_stopped_are_not_removed_and_then_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped between its file and its manifest, for longer than files without one stay."""
+    store: Any = store_at(str(tmp_path))
+    first = RunArchive(store, "r", RunOptions())
+    second = RunArchive(store_at(str(tmp_path)), "r", RunOptions())
+    first.load()
+    first.add(message(1, 1))
+    first.write()
+    first.add(message(2, 2))
+    create = store.create
+
+    def stopped(name: str, data: bytes) -> bool:
+        for path in tmp_path.rglob("*.parquet"):
+            os.utime(path, (0, 0))
+        second.load()
+        assert len(list(tmp_path.rglob("*.parquet"))) == 1
+        return bool(create(name, data))
+
+    monkeypatch.setattr(store, "create", stopped)
+    with pytest.raises(Fenced):
+        first.write()
+    second.add(message(2, 2))
+    second.write()
+    assert [row[2] for row in rows_of(tmp_path)] == [1, 2]
+
+
+def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its manifests, a run would seem to have no files, and those that it has would go."""
+    run = RunArchive(store_at(str(tmp_path)), "r", RunOptions())
+    run.load()
+    run.add(message(1, 1))
+    run.write()
+    [path] = archive_files(tmp_path)
+    os.utime(path, (0, 0))
+    scandir = os.scandir
+
+    def refuse(folder: Any) -> Any:
+        if "_archive" in os.fspath(folder):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return scandir(folder)
+
+    again = RunArchive(store_at(str(tmp_path)), "r", RunOptions())
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(ArchiveError, match="cannot be read: Too many open files"):
+        again.load()
+    monkeypatch.undo()
+    assert archive_files(tmp_path) == [path]
+    assert Path(path).exists()
 
 
 def test_an_unclear_commit_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

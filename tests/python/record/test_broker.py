@@ -121,6 +121,23 @@ def test_a_connection_that_is_dead_without_a_word_takes_no_messages() -> None:
     penstock.run(main())
 
 
+def test_a_broker_that_answers_pings_and_acknowledges_nothing_is_away() -> None:
+    """By its own time for pings, each answer would begin the wait for an acknowledgement anew."""
+
+    def answer(packet: Packet) -> bytes:
+        return welcome(b"\x13\x00\x01") if packet.kind == CONNECT else patient(packet)
+
+    async def main() -> None:
+        async with scripted(answer) as login:
+            connection = await login.connect("c")
+            async with asyncio.timeout(60):
+                with pytest.raises(Away, match=r"no acknowledgement within 1\.2 s"):
+                    await connection.publish(MESSAGES, 1.2)
+            await connection.close()
+
+    penstock.run(main())
+
+
 def test_a_message_larger_than_the_broker_takes_is_told_and_not_sent() -> None:
     def answer(packet: Packet) -> bytes:
         assert packet.kind != PUBLISH

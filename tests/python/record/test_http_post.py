@@ -111,6 +111,19 @@ def test_a_page_in_answer_to_rows_is_no_success(tmp_path: Path, page: bytes) -> 
     penstock.run(main())
 
 
+def test_a_redirect_is_told_and_not_followed(tmp_path: Path) -> None:
+    said = b"HTTP/1.0 307 Moved\r\nLocation: https://lab/x\r\nContent-Length: 0\r\n\r\n"
+
+    async def main() -> None:
+        async with server(answering(said)) as port:
+            sender = transport(port, tmp_path)
+            for attempt in (sender.check, lambda: sender.send(b"")):
+                with pytest.raises(Misconfigured, match="307 and refers to https://lab/x:"):
+                    await attempt()
+
+    penstock.run(main())
+
+
 def test_a_success_without_a_word_is_one(tmp_path: Path) -> None:
     async def main() -> None:
         for said in (b"HTTP/1.0 204 No Content\r\n\r\n", b"HTTP/1.0 200 OK\r\n\r\n"):

@@ -13,10 +13,12 @@ import pytest
 
 import penstock
 from penstock.files import SegmentedLog
-from penstock.record import SinkWriteError
+from penstock.record import SampleBatch, SinkWriteError
 from penstock.record._network import spool_sender
+from penstock.record._network.network_sink import SpooledFile
 from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record._network.spool_sender import SentMark, SpoolSender
+from tests.python.open_descriptors import open_descriptors
 
 
 class OtherSide:
@@ -30,11 +32,13 @@ class OtherSide:
         self.tried = asyncio.Event()
         self.took = asyncio.Event()
         self.closed = False
+        self.checks = 0
 
     def __str__(self) -> str:
         return self.name
 
     async def check(self) -> None:
+        self.checks += 1
         if self.script and self.script[0] == "refuse":
             raise Misconfigured("no such place")
 
@@ -197,6 +201,171 @@ def test_what_may_be_lost_is_sent_again_after_a_lost_connection(tmp_path: Path) 
 
     penstock.run(main())
     assert not (tmp_path / "spool").exists()
+
+
+class Dying(OtherSide):
+    """Is killed once it has taken all, in the seconds for which the end of a run waits."""
+
+    def __init__(self, *script: str, then: str = "take") -> None:
+        super().__init__(*script, lag=3600)
+        self.grace = 0.01
+        self.then = then
+
+    async def check(self) -> None:
+        await super().check()
+        if self.checks == 2:
+            self.script = [self.then] * 1000
+            raise Away("killed", lost_at=time.monotonic())
+
+
+def test_what_is_lost_while_the_end_waits_is_sent_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        other = Dying()
+        spool = sender(other, tmp_path / "spool")
+        await spool.open()
+        await spool.append(payloads(0, 1))
+        await spool.finish(60)
+        assert other.taken == [b"0", b"1", b"0", b"1"]
+        assert (spool.rows_waiting, spool.trouble) == (0, None)
+        assert other.checks == 3
+
+    penstock.run(main())
+    assert not (tmp_path / "spool").exists()
+
+
+def test_what_is_lost_while_the_end_waits_stays_where_nobody_takes_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        spool = sender(Dying(then="away"), tmp_path / "spool")
+        await spool.open()
+        await spool.append(payloads(0, 1))
+        with pytest.raises(SinkWriteError, match=r"\(away\): they wait in"):
+            await spool.finish(60)
+        other = OtherSide()
+        again = sender(other, tmp_path / "spool")
+        await again.open()
+        await again.finish(60)
+        assert other.taken == [b"0", b"1"]
+
+    penstock.run(main())
+
+
+def test_a_second_recorder_of_a_spool_does_not_disturb_the_first(tmp_path: Path) -> None:
+    """It would talk to the other side under the same name, and end the session of the first."""
+
+    async def main() -> None:
+        spool = sender(OtherSide(), tmp_path / "spool")
+        await spool.open()
+        second = OtherSide()
+        with pytest.raises(SinkWriteError, match=r"cannot be opened: .*another writer"):
+            await sender(second, tmp_path / "spool").open()
+        assert second.checks == 0
+        await spool.append(payloads(0))
+        await spool.finish(60)
+
+    penstock.run(main())
+
+
+def test_a_refusal_at_open_leaves_the_rows_that_wait(tmp_path: Path) -> None:
+    async def main() -> None:
+        spool = sender(OtherSide(*["away"] * 1000), tmp_path / "spool")
+        await spool.open()
+        await spool.append(payloads(0))
+        with pytest.raises(SinkWriteError, match="they wait in"):
+            await spool.finish(60)
+        with pytest.raises(SinkWriteError, match="cannot write to test://: no such place"):
+            await sender(OtherSide("refuse"), tmp_path / "spool").open()
+        other = OtherSide()
+        again = sender(other, tmp_path / "spool")
+        await again.open()
+        await again.finish(60)
+        assert other.taken == [b"0"]
+
+    penstock.run(main())
+
+
+def test_a_sink_that_is_closed_leaves_no_descriptor(tmp_path: Path) -> None:
+    async def main() -> None:
+        spool = sender(OtherSide(), tmp_path / "spool")
+        await spool.open()
+        await spool.append(payloads(0))
+        await spool.finish(60)
+        left = [place for _, place in open_descriptors() if str(tmp_path) in place]
+        assert left == []
+
+    penstock.run(main())
+
+
+@pytest.mark.parametrize("lag", [0.0, 3600.0])
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_damaged_record_costs_that_record_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lag: float, place: int
+) -> None:
+    """A flipped bit in an old segment would else end the sink for the rest of the night."""
+    monkeypatch.setattr(spool_sender, "_SEGMENT_BYTES", 300)
+    folder, count = tmp_path / "spool", 30
+
+    async def main() -> None:
+        spool = sender(OtherSide(*["away"] * 1000), folder)
+        await spool.open()
+        await spool.append(payloads(*range(count)))
+        for number in range(count, 2 * count):
+            await spool.append(payloads(number))
+        with pytest.raises(SinkWriteError, match="they wait in"):
+            await spool.finish(60)
+        damaged = sorted(folder.glob("*.log"))[:-1][place]
+        data = bytearray(damaged.read_bytes())
+        data[len(data) // 2] ^= 1
+        damaged.write_bytes(data)
+        other = OtherSide("take", *["away"] * (lag > 0), lag=lag)
+        again = sender(other, folder)
+        await again.open()
+        await again.append(payloads(2 * count))
+        await again.finish(60)
+        everything = [b"%d" % number for number in range(2 * count + 1)]
+        once = list(dict.fromkeys(other.taken))
+        assert once == [each for each in everything if each in once]
+        assert len(once) == len(everything) - 1
+        kept = tmp_path / f"spool-damaged-{damaged.name}"
+        assert again.damaged == [kept]
+        assert kept.read_bytes() == bytes(data)
+
+    penstock.run(main())
+    assert not folder.exists()
+
+
+class Defective:
+    """An encoder that cannot make payloads."""
+
+    kind = b"TEST"
+    size = 0
+
+    def add(self, batch: SampleBatch) -> None:
+        """Let nothing wait."""
+
+    def take(self) -> list[tuple[int, bytes]]:
+        raise RuntimeError("a defect")
+
+
+def test_a_spool_is_released_whatever_the_last_rows_bring(tmp_path: Path) -> None:
+    for _ in range(2):  # the second one would find the spool in use
+        file = SpooledFile(Defective(), OtherSide(), tmp_path / "s", most_bytes=99, patience=60)
+        file.open()
+        with pytest.raises(RuntimeError, match="a defect"):
+            file.close({})
+        assert file.sender.is_empty
+
+
+def test_a_row_that_is_refused_again_counts_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        other = OtherSide("bad row", "away", "bad row", lag=3600)
+        spool = sender(other, tmp_path / "spool")
+        await spool.open()
+        await spool.append(payloads(0, 1))
+        await spool.finish(60)
+        assert other.taken == [b"0", b"0", b"1"]
+        assert spool.rows_refused == 1
+
+    penstock.run(main())
 
 
 def pauses_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *script: str) -> list[float]:

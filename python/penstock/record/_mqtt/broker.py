@@ -170,13 +170,13 @@ class Broker:
         for topic, payload in messages:
             while len(self._waiting) >= self._window:
                 await self._flush(batch)
-                await self._progress(timeout)
+                await self._acknowledgement(timeout)
             self._next_id = self._next_id % 0xFFFF + 1
             self._waiting[self._next_id] = None
             batch.append(publish_packet(topic, payload, self._next_id))
         await self._flush(batch)
         while self._waiting:
-            await self._progress(timeout)
+            await self._acknowledgement(timeout)
         self._check()
 
     async def hand_over(self, messages: Iterable[tuple[bytes, bytes]], timeout: float) -> None:
@@ -215,9 +215,7 @@ class Broker:
         self._pings += 1
         last = self._pings
         await self._hand_over([PING_REQUEST], timeout)
-        while self._pongs < last:
-            await self._progress(timeout)
-        self._check()
+        await self._until(lambda: self._pongs >= last, timeout)
 
     async def _hand_over(self, batch: list[bytes], timeout: float) -> None:
         try:
@@ -275,13 +273,24 @@ class Broker:
                 self._lose(" ".join(str(error).split()))
                 self._check()
 
-    async def _progress(self, timeout: float) -> None:
-        """Return when the broker has acknowledged more."""
+    async def _acknowledgement(self, timeout: float) -> None:
+        """Return when the broker has acknowledged one more of those that wait."""
+        waiting = len(self._waiting)
+        await self._until(lambda: len(self._waiting) < waiting, timeout)
+
+    async def _until(self, is_done: Callable[[], bool], timeout: float) -> None:
+        """Return when ``is_done``; other words of the broker, such as answers to pings, are none.
+
+        Raises:
+            Away: the connection is lost, or that takes longer.
+        """
         self._check()  # the loss may have come before this waits for it
-        self._changed.clear()
         try:
             async with asyncio.timeout(timeout):
-                await self._changed.wait()
+                while not is_done():
+                    self._changed.clear()
+                    await self._changed.wait()
+                    self._check()
         except TimeoutError:
             self._lose(f"no acknowledgement within {timeout:g} s")
         self._check()

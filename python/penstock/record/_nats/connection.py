@@ -271,7 +271,7 @@ class NatsConnection:
                 await self._take(await self._line())
         except EOFError:
             self._lose("the server closed the connection")
-        except (OSError, ValueError, _Broken) as error:
+        except (OSError, ValueError, IndexError, _Broken) as error:
             self._lose(" ".join(str(error).split()) or type(error).__name__)
 
     async def _take(self, line: str) -> None:

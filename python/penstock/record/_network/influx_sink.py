@@ -220,6 +220,13 @@ class InfluxTransport:
             )
         if status in _NOT_NOW:
             raise Away(said, answer.retry_after())
+        if 300 <= status < 400:
+            # Not followed: rows and their token would go to whoever is named there.
+            elsewhere = answer.fields.get("location", "")[:_SHOWN] or "an address that it omits"
+            raise Misconfigured(
+                f"the server answered {status} and refers to {elsewhere}: if that is the "
+                "database, write its address"
+            )
         raise Misconfigured(f"{said}; check that the address is that of a database")
 
     async def _post(self, payload: bytes) -> Answer:

@@ -95,7 +95,7 @@ class SpooledFile:
         failure: Exception | None = None
         try:
             self.sync()
-        except SinkWriteError as error:
+        except Exception as error:  # whatever it is, the spool is finished and released
             failure = error
         try:
             self._loop.call(self.sender.finish, self._patience)
@@ -103,10 +103,18 @@ class SpooledFile:
             self._loop.stop()
         if failure is not None:
             raise failure
+        lost = []
+        if damaged := self.sender.damaged:
+            lost.append(
+                f"the disk has damaged the spool {self.sender.folder}: what could be read was "
+                f"sent, and the damaged files are {', '.join(map(str, damaged))}"
+            )
         if refused := self.sender.rows_refused:
-            raise SinkWriteError(
+            lost.append(
                 f"{self.transport} refused {refused} rows, and has all others; {self.refusals()}"
             )
+        if lost:
+            raise SinkWriteError("; ".join(lost))
 
     def refusals(self) -> str:
         """Where the refused rows are, and why they were refused."""

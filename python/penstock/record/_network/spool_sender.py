@@ -14,7 +14,8 @@ once. There is one writer (``append``), one reader (the sender), and one order, 
 
 ``safe`` is ``next``, unless the transport has a *lag*: a broker that answers before the rows are on
 its own disk, or in its reader's hands. Then ``safe`` is the oldest record that was taken less than
-so many seconds ago, and all from there on are sent again when the connection is lost.
+so many seconds ago, and all from there on are sent again when the connection is lost. ``finish``
+waits for the transport's *grace*, a part of the lag, and asks then whether the connection still is.
 
     state      means                    leaves by
     -----------------------------------------------------------------------------------------------
@@ -41,6 +42,9 @@ What holds in every state, so also at a kill:
 4. Nothing else sends. There is no second way for rows that come while the other side answers, so
    there is no moment at which the one way hands over to the other.
 
+A segment that the disk has damaged is the exception to 2 and 3: what can be read of it is sent, a
+copy of it stays beside the spool, and ``next`` and ``safe`` are then behind it.
+
 *Rejected:* sending live, and spooling what fails. Then a payload in flight, one that waits behind
 it and those in the spool have three owners, and an answer that comes after its time-out decides
 which one is right. A row that the live way has given up and the spool has not yet taken is in
@@ -63,11 +67,19 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
 from penstock._durable_files import put_file, write_fully
-from penstock.files import LogError, SegmentedLog
+from penstock.files import (
+    LogDamaged,
+    LogError,
+    NotALog,
+    SegmentedLog,
+    read_log,
+    salvage_log,
+)
 from penstock.record._network.protocol import Away, Misconfigured, Transport
 from penstock.record.errors import SinkWriteError
 
@@ -91,6 +103,8 @@ class SpoolSender:
         rows_waiting: rows of this run that the other side has not taken.
         rows_refused: rows that the other side will never take.
         trouble: why nothing is sent at present; None while all is well.
+        damaged: segments that the disk has damaged, kept beside the spool. What can be read of them
+            is sent.
     """
 
     def __init__(self, transport: Transport, kind: bytes, folder: Path, most_bytes: int) -> None:
@@ -98,6 +112,7 @@ class SpoolSender:
         self.rows_waiting: int = 0
         self.rows_refused: int = 0
         self.trouble: str | None = None
+        self.damaged: list[Path] = []
         self._transport = transport
         self._kind = kind
         self._most_bytes = most_bytes
@@ -106,6 +121,7 @@ class SpoolSender:
         self._addressee = Addressee(folder)
         self._next = 0
         self._safe = 0
+        self._read = 0  # the record that is read, or is read next, from the log's first one on
         self._taken: deque[tuple[int, float]] = deque()  # behind ``safe``, with the moment
         self._bytes_waiting = 0
         self._own_first = 0  # the first record of this run
@@ -139,16 +155,8 @@ class SpoolSender:
         Raises:
             SinkWriteError: the folder cannot be used, or the other side refuses for good.
         """
-        try:
-            await self._transport.check()
-        except Misconfigured as error:
-            await self._transport.close()
-            raise SinkWriteError(f"cannot write to {self._transport}: {error}") from error
-        except Away as error:
-            self.trouble = str(error)
-        except BaseException:
-            await self._transport.close()
-            raise
+        # Before the other side is asked: another recorder of this spool may be talking to it, under
+        # the same name.
         self._log = SegmentedLog(self.folder, segment_size=_SEGMENT_BYTES, mode=0o600)
         try:
             await self._log.open()
@@ -160,6 +168,16 @@ class SpoolSender:
             await self._transport.close()
             await self._log.close()
             raise SinkWriteError(f"the spool {self.folder} cannot be opened: {error}") from error
+        try:
+            await self._transport.check()
+        except Misconfigured as error:
+            await self._abandon()
+            raise SinkWriteError(f"cannot write to {self._transport}: {error}") from error
+        except Away as error:
+            self.trouble = str(error)
+        except BaseException:
+            await self._abandon()
+            raise
         self._own_first = self._log.count
         self._bytes_waiting = sum(os.stat(path).st_size for path in self._log.segments)
         self._sender = asyncio.create_task(self._send_all())
@@ -195,15 +213,26 @@ class SpoolSender:
         Raises:
             SinkWriteError: records are left in the spool.
         """
-        assert self._sender is not None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self._last_attempts()
-                if self._taken and self._failure is None:
+                while self._taken and self.is_empty and self._transport.grace:
                     await asyncio.sleep(self._transport.grace)
-        self._sender.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._sender
+                    if await self._keeps_all():
+                        break
+                    await self._last_attempts()
+        await self._stop_sending()
+        left = await self._leave()
+        if left:
+            reason = self._failure or self.trouble or "it was too slow"
+            raise SinkWriteError(
+                f"{self._transport} did not accept the last rows ({reason}): they wait in "
+                f"{self.folder}, and the next recording with this spool sends them"
+            ) from self._failure
+        self._remove_folder()
+
+    async def _leave(self) -> int:
+        """Close everything; how many records are left. Without one, the files go."""
         left = self._log.count - self._next
         try:
             if not left:
@@ -212,14 +241,36 @@ class SpoolSender:
             self._mark.close()
             await self._log.close()
             await self._transport.close()
-        if left:
-            reason = self._failure or self.trouble or "it was too slow"
-            raise SinkWriteError(
-                f"{self._transport} did not accept the last rows ({reason}): they wait in "
-                f"{self.folder}, and the next recording with this spool sends them"
-            ) from self._failure
+        return left
+
+    async def _abandon(self) -> None:
+        """Leave a spool as it was found, or no folder where nothing was in it."""
+        if not await self._leave():
+            self._remove_folder()
+
+    def _remove_folder(self) -> None:
         with contextlib.suppress(OSError):  # somebody else's files, or the next sink's
             self.folder.rmdir()
+
+    async def _keeps_all(self) -> bool:
+        """Whether the other side is still there with what it has taken; if not, that is sent again.
+
+        Called where nothing is on its way.
+        """
+        try:
+            await self._transport.check()
+        except Away as error:
+            if self._go_back(time.monotonic() if error.lost_at is None else error.lost_at):
+                self.trouble = str(error)
+                await self._stop_sending()
+                self._sender = asyncio.create_task(self._send_all())
+                return False
+        return True
+
+    async def _stop_sending(self) -> None:
+        assert self._sender is not None
+        self._sender.cancel()
+        await asyncio.wait([self._sender])
 
     async def _last_attempts(self) -> None:
         """Return when all is sent, or an attempt that began in here has failed."""
@@ -237,8 +288,12 @@ class SpoolSender:
 
     async def _send_all(self) -> None:
         try:
-            while await self._send_from_next():
-                pass
+            more = True
+            while more:
+                try:
+                    more = await self._send_from_next()
+                except (LogDamaged, NotALog) as error:
+                    await self._pass_damage(error)
         except Exception as error:
             self._failure = error
             self.trouble = str(error)
@@ -246,18 +301,65 @@ class SpoolSender:
 
     async def _send_from_next(self) -> bool:
         """Send records until the log is closed; True when ``next`` has gone back meanwhile."""
-        number = self._log.first
+        self._read = self._log.first
         async with aclosing(self._log.follow()) as records:
             async for record in records:
-                if number >= self._next:
-                    if await self._deliver(record):
+                if self._read >= self._next:
+                    if await self._deliver(record, self._read):
                         return True
-                    await self._has_taken(record, number)
-                number += 1
+                    await self._has_taken(record, self._read)
+                self._read += 1
         return False
 
-    async def _deliver(self, record: bytes) -> bool:
-        """Return when the other side has taken ``record``; True if ``next`` went back instead."""
+    async def _pass_damage(self, error: LogDamaged | NotALog) -> None:
+        """Send what can be read of a damaged segment, and let the next record be behind it.
+
+        The segment stays beside the spool. A segment that is damaged when it is opened for writing
+        is told by ``open``. Where ``next`` goes back meanwhile, this is done again.
+        """
+        path = Path(error.path)
+        first = int(path.stem)
+        if error.path == self._log.segments[-1]:
+            await self._log.rotate()
+        following = min(n for n in (int(Path(p).stem) for p in self._log.segments) if n > first)
+        kept = self.folder.with_name(f"{self.folder.name}-damaged-{path.name}")
+        with contextlib.suppress(FileExistsError):
+            os.link(path, kept)
+        if kept not in self.damaged:
+            self.damaged.append(kept)
+        good = await self._good_records(path)
+        for place, record in enumerate(good):
+            # Behind the damage, the highest number that it may have.
+            number = first + place
+            if number >= self._read:
+                number = following - len(good) + place
+            if number >= self._next:
+                if await self._deliver(record, number):
+                    return
+                await self._has_taken(record, number)
+        self._taken.clear()
+        self._next = self._safe = max(self._next, following)
+        with contextlib.suppress(OSError):
+            self._mark.write(self._safe)
+        await self._log.remove_before(following)
+        if self._log.first < following:
+            raise error  # it cannot be removed, and would be read again for ever
+        self._attempt_ended.set()
+
+    async def _good_records(self, path: Path) -> list[bytes]:
+        salvaged = self.folder / "salvaged"
+        try:
+            salvaged.unlink(missing_ok=True)
+            await salvage_log(path, salvaged)
+            async with aclosing(read_log(salvaged)) as records:
+                return [record async for record in records]
+        except NotALog:
+            return []  # not one record is left
+        finally:
+            salvaged.unlink(missing_ok=True)
+
+    async def _deliver(self, record: bytes, number: int) -> bool:
+        """Return when the other side has taken a record; True if ``next`` went back instead."""
         kind = record[: len(self._kind)]
         if kind != self._kind or len(record) < _HEAD.size:
             raise SinkWriteError(
@@ -270,7 +372,7 @@ class SpoolSender:
             # An attempt that begins now is a last one too.
             hurried = self._hurry.is_set()
             try:
-                self.rows_refused += await self._transport.send(record[_HEAD.size :])
+                rows_refused = await self._transport.send(record[_HEAD.size :])
             except Away as error:
                 refused = isinstance(error, Misconfigured) and str(error) != self.trouble
                 self.trouble = str(error)
@@ -281,6 +383,8 @@ class SpoolSender:
                     least = max(least, min(error.retry_after, _LONGEST_ASKED_S))
             else:
                 self.trouble = None
+                if number > self._newest:  # what is sent again is refused again
+                    self.rows_refused += rows_refused
                 return False
             went_back = self._go_back(lost_at)
             if lost_at < began and not went_back and not refused:
@@ -426,7 +530,7 @@ class Addressee:
             )
         if earlier != name:
             text = f"{name}\n".encode()
-            put_file(self._path, lambda descriptor: write_fully(descriptor, text), mode=0o600)
+            os.close(put_file(self._path, partial(write_fully, data=text), mode=0o600))
 
     def remove(self) -> None:
         """Remove the file."""

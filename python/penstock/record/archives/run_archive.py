@@ -46,16 +46,27 @@ class RunArchive(WaitingRun[_Prepared]):
 
         Only those that can be of this manifest, with rows behind its first ones. Where manifests
         were lost or removed, the files that they had named are all that is left of their rows.
+
+        Raises:
+            Fenced: the run has got another owner meanwhile.
+            ArchiveError: the archive is away.
         """
         self._has_loaded(load_manifest(self._store, self.run))
         known = {each.name for each in self.manifest.files}
         known |= {name for name, _ in self.manifest.retired}
         first = min((place for name in known if (place := _place_of(name)) is not None), default=0)
+        orphans = []
         for found in self._store.list(f"run={self.run}/") if known else ():
             place = _place_of(found.name)
             is_ours = found.name not in known and place is not None and place >= first
             if is_ours and found.modified < time.time() - _ORPHAN_SECONDS:
-                self._store.delete(found.name)
+                orphans.append(found.name)
+        if orphans:
+            # Their writer may have been stopped before it could name them, or the clock of the
+            # store is another one: after this version it cannot any more.
+            self.manifest = self._changed().commit(self._store, self.manifest)
+        for name in orphans:
+            self._store.delete(name)
 
     def _commit(self, prepared: _Prepared) -> Manifest:
         objects, manifest = prepared

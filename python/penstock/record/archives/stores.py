@@ -170,6 +170,8 @@ def _fail(error: OSError) -> None:
 
 _CONNECT = timedelta(seconds=5)
 _TIMEOUT = timedelta(seconds=60)
+# A page of a listing, asked for twice.
+_LONGEST_QUIET = timedelta(seconds=180)
 _SECRETS = (
     "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for another "
     "store than Amazon's, in the environment"
