@@ -23,6 +23,7 @@ __all__ = [
     "check_dsn",
     "check_new_table",
     "check_uri",
+    "is_part",
     "is_postgres",
     "load_psycopg",
 ]
@@ -249,7 +250,7 @@ class PostgresServer:
             for row in self._connection.execute(
                 f"SELECT name FROM {self.qualified('penstock_parts')}"
             )
-            if row[0] == self._base or row[0].startswith(f"{self._base}_")
+            if is_part(row[0], self._base)
         ]
         with self._connection.transaction():
             for name in dict.fromkeys([self._base, *names]):
@@ -265,13 +266,15 @@ class PostgresServer:
 
     def _last_table(self, shape: TableShape) -> tuple[int, str] | None:
         """The last table of the recording, if it is of that shape: its number and its name."""
-        row = self._connection.execute(
+        found = self._connection.execute(
             f"SELECT part, name, columns = %s::jsonb AND recording = %s::jsonb "
-            f"FROM {self.qualified('penstock_parts')} ORDER BY part DESC LIMIT 1",
+            f"FROM {self.qualified('penstock_parts')} ORDER BY part DESC",
             (shape.columns, shape.recording),
-        ).fetchone()
-        fits = row is not None and row[2] and self._exists(row[1])
-        return (row[0], row[1]) if fits else None
+        )
+        row = next((row for row in found if is_part(row[1], self._base)), None)
+        if row is None or not row[2] or not self._exists(row[1]):
+            return None
+        return row[0], row[1]
 
     def table_for(self, schema: RecordSchema) -> str:
         """The table of this recording with the columns of ``schema``, made if there is none.
@@ -287,8 +290,7 @@ class PostgresServer:
             (shape.columns, shape.recording),
         ).fetchall()
         for (name,) in found:
-            ours = name == self._base or name.startswith(f"{self._base}_")
-            if ours and self._exists(name):
+            if is_part(name, self._base) and self._exists(name):
                 return str(name)
         return self._create_part(shape)[1]
 
@@ -387,6 +389,15 @@ class PostgresServer:
     def _exists(self, name: str) -> bool:
         row = self._connection.execute("SELECT to_regclass(%s)", (self.qualified(name),)).fetchone()
         return row[0] is not None
+
+
+def is_part(name: str, table: str) -> bool:
+    """Whether a table is of the recording ``table``: the first one, or that with a number behind.
+
+    ``samples_lab`` is another recording than ``samples``.
+    """
+    number = name.removeprefix(f"{table}_")
+    return name == table or (number != name and number.isascii() and number.isdecimal())
 
 
 def check_new_table(table: str) -> None:

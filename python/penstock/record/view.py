@@ -24,7 +24,7 @@ from penstock.record.arrow import (
 )
 from penstock.record.damage import Damage, DamageList
 from penstock.record.errors import RecordError
-from penstock.record.postgres_server import PostgresServer, is_postgres, load_psycopg
+from penstock.record.postgres_server import PostgresServer, is_part, is_postgres, load_psycopg
 from penstock.record.run_history import Pause, RecordedRun, merged_by_time, pauses_between, runs_of
 from penstock.record.stored_parts import (
     StoredPart,
@@ -413,7 +413,7 @@ def postgres_parts(dsn: str, table: str) -> Iterator[StoredPart]:
                 f"SELECT name, columns, recording FROM {prefix}penstock_parts ORDER BY part"
             ).fetchall()
             for name, columns, recording in listed:
-                if name == base or name.startswith(f"{base}_"):
+                if is_part(name, base):
                     schema = plain_schema(arrow_schema(described_schema(columns, recording)))
                     rows = _rows(connection, f"{prefix}{quoted(name)}", schema)
                     yield StoredPart(Path(name), rows)

@@ -134,6 +134,25 @@ async def test_a_table_that_is_there_is_refused_continued_or_replaced(
     assert flows(server) == [0.0]
 
 
+async def test_a_recording_whose_name_begins_alike_is_another_one(
+    server: PostgresServer, sink: Any
+) -> None:
+    """It is neither continued nor dropped nor read in place of the one that is meant."""
+    async with sink() as opened:
+        await opened.write_batch(flow_batch(2))
+    async with sink(table="samples_lab") as opened:
+        await opened.write_batch(flow_batch(3, first=7))
+    async with sink(append=True) as opened:
+        await opened.write_batch(flow_batch(2, first=2))
+    assert flows(server) == [0.0, 1.0, 2.0, 3.0]
+    async with sink(overwrite=True) as opened:
+        await opened.write_batch(flow_batch(1))
+    assert flows(server) == [0.0]
+    assert flows(server, "samples_lab") == [7.0, 8.0, 9.0]
+    recording = penstock.record.open(server.uri())
+    assert recording.to_arrow()["Mass_Flow"].to_pylist() == [0.0]
+
+
 async def test_another_unit_begins_a_table(server: PostgresServer, sink: Any) -> None:
     litres = RecordSchema((Field("Mass_Flow", "float", "SLPM"), Field("Gas", "text")))
     async with sink() as opened:
