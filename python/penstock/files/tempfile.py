@@ -234,8 +234,12 @@ class TemporaryDirectory:
         making = backend.call(create)
 
         def remove(_: object) -> None:
-            if self._folder is not None:
+            if self._folder is None:
+                return
+            try:
                 backend.call(self._folder.cleanup).start()
+            except RuntimeError:  # the loop has ended meanwhile: nothing of it can be delayed
+                self._folder.cleanup()
 
         try:
             await making

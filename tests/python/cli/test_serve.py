@@ -473,6 +473,9 @@ def test_the_socket_of_a_successor_stays(tmp_path: Path) -> None:
 def test_the_socket_of_a_successor_for_metrics_stays(tmp_path: Path) -> None:
     path = tmp_path / "metrics"
     first = MetricsEndpoint(f"unix:{path}", str)
+    with pytest.raises(CommandError, match="another process listens there"):
+        MetricsEndpoint(f"unix:{path}", str)
+    path.unlink()
     second = MetricsEndpoint(f"unix:{path}", str)
     first.close()
     assert path.exists()
