@@ -7,7 +7,7 @@ import fcntl
 import os
 import struct
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import anyio
 
@@ -122,7 +122,8 @@ class FileLock:
         finally:
             os.close(fd)
 
-    __reduce__ = refuse_to_copy
+    def __reduce__(self) -> NoReturn:
+        refuse_to_copy(self)
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:

@@ -7,6 +7,7 @@ already, and calls what sends the file while the socket takes data.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import io
 import os
@@ -98,7 +99,8 @@ class _FileSender:
         self._transport._set_file_sender(None)
         if self.done.done() and not self.done.cancelled():
             self.done.exception()  # else asyncio logs that nobody has seen it
-        if self._sent:
+        # Also if nothing was sent, as asyncio does from CPython 3.14 on. A pipe has no position.
+        with contextlib.suppress(OSError):
             os.lseek(self._file, self._offset, os.SEEK_SET)
 
     def _end(self, error: Exception | None) -> None:

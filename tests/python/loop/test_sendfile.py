@@ -96,3 +96,15 @@ def test_a_connection_can_be_used_after_a_cancellation_before_its_begin(
 
     run(main(), 10)
     assert contexts == []
+
+
+def test_the_file_is_behind_the_range_also_if_that_is_empty(
+    loop: asyncio.AbstractEventLoop, run: Run, only_penstock: None, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        with await connect(Recorder) as link, large_file(tmp_path) as file:
+            file.seek(123)
+            assert await loop.sendfile(link.transport, file, SIZE) == 0
+            assert file.tell() == SIZE
+
+    run(main(), 10)

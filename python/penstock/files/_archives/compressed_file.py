@@ -7,7 +7,18 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, AnyStr, Generic, Literal, TypeVar, cast, overload
+from typing import (
+    IO,
+    TYPE_CHECKING,
+    Any,
+    AnyStr,
+    Generic,
+    Literal,
+    NoReturn,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from anyio.abc import AsyncResource
 
@@ -251,7 +262,8 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
 
     aclose = close
 
-    __reduce__ = refuse_to_copy
+    def __reduce__(self) -> NoReturn:
+        refuse_to_copy(self)
 
     def __del__(self) -> None:
         if getattr(self, "_unwritten", None) and not self._file.closed:

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from copy import copy
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 from zlib import crc32
 
 from anyio import Event
@@ -328,7 +328,8 @@ class AppendLog:
             state = "failed"
         return f"<AppendLog {self._path!r} {state}, {self._count} records>"
 
-    __reduce__ = refuse_to_copy
+    def __reduce__(self) -> NoReturn:
+        refuse_to_copy(self)
 
     def __del__(self) -> None:
         # A running committer refers to the log, so nothing is in flight here.

@@ -28,7 +28,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from anyio import Event, Lock
 
@@ -242,7 +242,8 @@ class SegmentedLog:
     ) -> None:
         await self.close()
 
-    __reduce__ = refuse_to_copy
+    def __reduce__(self) -> NoReturn:
+        refuse_to_copy(self)
 
     def __del__(self) -> None:
         if getattr(self, "_lock_fd", -1) >= 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import anyio
 from anyio.abc import AsyncResource
@@ -136,7 +136,8 @@ class Watch(AsyncIterator[set[tuple[Change, str]]], AsyncResource):
             raise
         return self
 
-    __reduce__ = refuse_to_copy
+    def __reduce__(self) -> NoReturn:
+        refuse_to_copy(self)
 
     def __del__(self) -> None:
         self._close()
