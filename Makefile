@@ -22,7 +22,7 @@ demo: ## record four simulated instruments (DEMO_ARGS="--duration 10 --rate 20 -
 build: ## build the extension module for .venv's Python
 	@scripts/setup build
 
-check: ## a verdict in minutes, without browser and servers (CHECK="alicat record" or CHECK=changed for less)
+check: ## a verdict in minutes, without browser and servers (CHECK="alicat record", CHECK=http or CHECK=changed for less)
 	@scripts/setup check
 	@scripts/check $(CHECK)
 

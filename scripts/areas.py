@@ -2,9 +2,10 @@
 
 usage: areas.py [AREA...]
 
-An AREA is a folder of tests/python, or ``cpp`` for floor 1 and the codecs. ``changed`` stands for
-what differs from the branch ``main`` or is not committed. Without an AREA, all are meant. Prints
-one area a line.
+An AREA is a folder of tests/python, ``cpp`` for floor 1 and the codecs, or a part of the coroutine
+library: ``coroutine``, ``http``, ``tls``, ``http_client``, ``whole_library``. ``changed`` stands
+for what differs from the branch ``main`` or is not committed. Without an AREA, all are meant but
+the coroutine library, which takes longer to compile than all else together. Prints one area a line.
 """
 
 from __future__ import annotations
@@ -17,9 +18,26 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests/python"
 
-# Each area, its sources, and the areas directly above it, as in ARCHITECTURE.md.
+# The parts of the coroutine library whose tests are programs of their own.
+COROUTINE_LIBRARY = ("coroutine", "http", "tls", "http_client", "whole_library")
+
+# Each area, its sources, and the areas directly above it, as in ARCHITECTURE.md. Of the beginnings
+# of a path, the longest counts: src/http/client is the client's alone.
 SOURCES: dict[str, tuple[str, ...]] = {
     "cpp": ("src/io", "src/codec", "include/penstock/io", "include/penstock/codec", "tests/cpp"),
+    "coroutine": (
+        *("src/", "include/penstock/", "tests/cpp/coro", "examples/cpp"),
+        "cmake/PenstockCoroutines.cmake",
+    ),
+    "http": ("src/http", "include/penstock/http", "tests/cpp/coro/http"),
+    "tls": ("src/tls", "include/penstock/tls", "tests/cpp/coro/tls", "cmake/PenstockTls.cmake"),
+    "http_client": (
+        *("src/http/client", "include/penstock/http/client", "tests/cpp/coro/http_client"),
+        "cmake/PenstockHttpClient.cmake",
+    ),
+    "whole_library": (
+        *("tests/cpp/coro/whole_library", "tests/cpp/coro/documentation", "docs/cpp.md"),
+    ),
     "loop": (
         *("python/penstock/loop", "python/ext/core", "python/ext/awaitable", "python/ext/net"),
         *("python/ext/tls", "python/ext/streams", "python/penstock/__init__.py"),
@@ -38,10 +56,14 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "dash": ("python/penstock/dash",),
     "cli": ("python/penstock/cli",),
     "benchmarks": ("benchmarks",),
-    "documentation": ("docs", "README.md", "examples"),
+    "documentation": ("docs", "README.md", "examples", "docs/cpp.md", "examples/cpp"),
 }
 ABOVE: dict[str, tuple[str, ...]] = {
-    "cpp": ("loop", "files", "asgi", "websocket", "serial"),
+    "cpp": ("coroutine", "loop", "files", "asgi", "websocket", "serial"),
+    "coroutine": ("http", "tls"),
+    "http": ("tls", "http_client"),
+    "tls": ("http_client",),
+    "http_client": ("whole_library",),
     "files": ("record",),
     "asgi": ("cli",),
     "websocket": ("asgi",),
@@ -53,9 +75,13 @@ ABOVE: dict[str, tuple[str, ...]] = {
 }
 
 
-def known_areas() -> list[str]:
+def usual_areas() -> list[str]:
     folders = (each.name for each in TESTS.iterdir() if any(each.glob("test_*.py")))
     return ["cpp", *sorted(folders)]
+
+
+def known_areas() -> list[str]:
+    return [*usual_areas(), *COROUTINE_LIBRARY]
 
 
 def git_lines(*arguments: str) -> list[str]:
@@ -75,17 +101,36 @@ def changed_files() -> set[str]:
     }
 
 
-def areas_of_files(paths: Iterable[str]) -> set[str]:
-    """The areas of the files; a file that belongs to none, such as pyproject.toml, means all."""
-    found = set()
+def areas_of_file(path: str) -> set[str]:
+    """The areas of a file; none for a file that concerns all, such as pyproject.toml."""
+    if path.startswith("tests/python/") and path.count("/") > 2:
+        return {path.split("/")[2]}
+    lengths = {
+        name: max((len(place) for place in places if path.startswith(place)), default=0)
+        for name, places in SOURCES.items()
+    }
+    longest = max(lengths.values())
+    return {name for name, length in lengths.items() if length == longest > 0}
+
+
+def is_test(path: str) -> bool:
+    """Whether the file is a test, on which nothing above depends."""
+    return path.endswith("_test.cpp") or Path(path).name.startswith("test_")
+
+
+def areas_of_change(paths: Iterable[str]) -> set[str]:
+    """The areas of the files, with the floors above those that are not tests.
+
+    A file that belongs to none means all the usual ones, a page that belongs to none nothing.
+    """
+    found: set[str] = set()
+    sources: set[str] = set()
     for path in paths:
-        areas = {name for name, places in SOURCES.items() if path.startswith(places)}
-        if path.startswith("tests/python/") and path.count("/") > 2:
-            areas.add(path.split("/")[2])
+        areas = areas_of_file(path)
         if not areas and not path.endswith(".md"):
-            return set(known_areas())
-        found |= areas
-    return found
+            found |= set(usual_areas())
+        (found if is_test(path) else sources).update(areas)
+    return found | with_floors_above(sources)
 
 
 def with_floors_above(areas: set[str]) -> set[str]:
@@ -105,9 +150,9 @@ def main(arguments: list[str]) -> None:
             f"no area is called {', '.join(sorted(unknown))}; "
             f"choose from {', '.join(known)} or changed"
         )
-    chosen = set(arguments) - {"changed"} if arguments else set(known)
+    chosen = set(arguments) - {"changed"} if arguments else set(usual_areas())
     if "changed" in arguments:
-        chosen |= with_floors_above(areas_of_files(changed_files()))
+        chosen |= areas_of_change(changed_files())
     print("\n".join(area for area in known if area in chosen))
 
 

@@ -18,6 +18,26 @@ cpp_part() {
     again "C++ $1" env PENSTOCK_REQUIRE_LOOPS=1 ctest --preset "$1" --rerun-failed
 }
 
+# programs_of AREA: the test programs of a part of the coroutine library, as tests/cpp/coro/CMakeLists.txt names them.
+programs_of() {
+    case $1 in
+    coroutine)
+        echo coroutine_test transfer_by_loop_test
+        basename --suffix=.cpp tests/cpp/coro/standalone/*_test.cpp
+        ;;
+    http | tls | http_client) echo "$1_test" ;;
+    whole_library) echo documentation_test whole_library_test ;;
+    esac
+}
+
+# program_tests PROGRAM...: test programs of the coroutine library, and no others. Under ASan, because 'make test' builds
+# the same files: whoever has run it finds them built. What is not installed is not tested against.
+program_tests() {
+    cmake --preset asan >/dev/null &&
+        nice -n 10 cmake --build --preset asan --parallel "$(nproc)" --target "$@" &&
+        ctest --preset asan --parallel "$(workers)" -R "^($(paste -sd'|' <(printf '%s\n' "$@")))\."
+}
+
 # python_tests VENV [PYTEST ARGUMENT...]
 python_tests() {
     local python=$1/bin/python cache="cache_dir=build/pytest-cache-${1##*/}"
