@@ -117,7 +117,7 @@ def test_a_page_that_calls_pkg_config_has_it_installed(name: str) -> None:
 RUN_BY = {
     "alarms": "cli/test_alarm_states.py",
     "alicat": "alicat/test_documentation.py",
-    "archive": "record/test_archives.py",
+    "archive": "record/test_run_archives.py",
     "asgi": "asgi/test_documentation.py",
     "cli": "documentation/test_cli_page.py",
     "cpp": "documentation/test_cpp_page.py",

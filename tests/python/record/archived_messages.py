@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -15,7 +16,14 @@ from penstock.record.archives.run_archive import RunArchive
 from penstock.record.archives.waiting_run import RunOptions
 from tests.python.record.batches import flow_batch
 
-__all__ = ["flows_of", "joined_by_one_of_two_owners", "message", "rows_of"]
+__all__ = [
+    "archived_run",
+    "flows_of",
+    "joined_by_one_of_two_owners",
+    "loaded_run",
+    "message",
+    "rows_of",
+]
 
 
 def message(
@@ -56,11 +64,25 @@ def flows_of(store: Store, name: str) -> list[float]:
     return found
 
 
+def loaded_run(store: Store, run: str = "r", **options: Any) -> RunArchive:
+    archive = RunArchive(store, run, RunOptions(**options))
+    archive.load()
+    return archive
+
+
+def archived_run(store: Store, *messages: StreamMessage, run: str = "r") -> RunArchive:
+    """The archive of a run that has written these messages."""
+    archive = loaded_run(store, run)
+    for each in messages:
+        archive.add(each)
+    archive.write()
+    return archive
+
+
 def joined_by_one_of_two_owners(store: Store, target: str) -> RunArchive:
     """Let two archivers take one run for theirs, and one of them join its files; that one."""
-    first, second = (RunArchive(store, "r", RunOptions(join=3, grace=0.0)) for _ in range(2))
+    first, second = (loaded_run(store, join=3, grace=0.0) for _ in range(2))
     for each in (first, second):
-        each.load()
         each.add(message(1, 1))
     first.write()
     with pytest.raises(Fenced):

@@ -14,13 +14,12 @@ from penstock.cli import main
 from penstock.record import RecordError
 from penstock.record._nats.run_reader import StreamMessage
 from penstock.record.archives import ArchiveError, archive_files, store_at
-from penstock.record.archives.run_archive import RunArchive
-from penstock.record.archives.waiting_run import RunOptions
 from penstock.record.queries import QuerySession, s3_datasets
 from tests.python.integration.seaweedfs import S3Server, s3_server
 from tests.python.record.archived_messages import (
     flows_of,
     joined_by_one_of_two_owners,
+    loaded_run,
     message,
 )
 from tests.python.record.batches import flow_batch
@@ -64,8 +63,7 @@ def test_query_reads_a_bucket(
 ) -> None:
     store = store_at(TARGET)
     for name, part in (("007", 1), ("r", 2)):
-        run = RunArchive(store, name, RunOptions())
-        run.load()
+        run = loaded_run(store, name)
         run.add(message(part, 1, 2, name))
         run.add(other_schema(name))
         run.write()

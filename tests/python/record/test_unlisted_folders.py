@@ -16,10 +16,9 @@ from penstock.record import ParquetSink, RecordError, recover
 from penstock.record.archives import archive_files, store_at
 from penstock.record.archives.run_archive import RunArchive
 from penstock.record.archives.stores import ArchiveError
-from penstock.record.archives.waiting_run import RunOptions
 from penstock.record.damage import DamageList
 from penstock.record.queries import parquet_files
-from tests.python.record.archived_messages import message
+from tests.python.record.archived_messages import loaded_run, message
 from tests.python.record.batches import flow_batch
 
 
@@ -39,9 +38,7 @@ def unlisted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
 
 
 def archive_of(folder: Path) -> RunArchive:
-    archive = RunArchive(store_at(str(folder)), "r", RunOptions())
-    archive.load()
-    return archive
+    return loaded_run(store_at(str(folder)))
 
 
 def archived(folder: Path, *parts: int) -> None:
