@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib
-import importlib.util
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+import gc
+from collections.abc import Iterator
 
 import pytest
 
-import penstock
+from tests.python.asyncio_loops import run
 
-T = TypeVar("T")
-LOOPS = {"penstock": penstock.new_event_loop, "asyncio": asyncio.SelectorEventLoop}
-if importlib.util.find_spec("uvloop") is not None:
-    LOOPS["uvloop"] = importlib.import_module("uvloop").new_event_loop
+__all__ = ["eager_collector", "run"]
 
 
-@pytest.fixture(params=list(LOOPS))
-def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, T]], T]:
-    def run_with_limit(main: Coroutine[Any, Any, T]) -> T:
-        with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-            return runner.run(asyncio.wait_for(main, 60))
-
-    return run_with_limit
+@pytest.fixture
+def eager_collector() -> Iterator[None]:
+    """The collector of garbage runs nearly all the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

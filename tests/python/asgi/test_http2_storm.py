@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -16,16 +15,6 @@ from .http2_client import CANCEL, Http2Client, request_fields, speaking_http2
 from .support import serving
 
 Run = Callable[..., Any]
-
-
-@pytest.fixture
-def eager_collector() -> Iterator[None]:
-    before = gc.get_threshold()
-    gc.set_threshold(20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 class Storm:

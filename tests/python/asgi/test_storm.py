@@ -4,10 +4,9 @@ that runs at each allocation."""
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -16,16 +15,6 @@ import pytest
 from .support import CLOSE, HOST, connected, conversation, serving
 
 Run = Callable[..., Any]
-
-
-@pytest.fixture
-def eager_collector() -> Iterator[None]:
-    before = gc.get_threshold()
-    gc.set_threshold(20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 @pytest.mark.usefixtures("eager_collector")

@@ -54,52 +54,44 @@ loop.close()
 
 @needs_buffer_methods
 @pytest.mark.parametrize("loop_name", ["penstock"])
-def test_releasing_a_buffer_may_end_the_serial_receive_that_releases_it(
-    run_script: RunScript,
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param(
+            """
+    operation = SerialReader(loop, left.fileno()).receive_into(exporter)
+    operation.send(None)
+    exporter.on_release = operation.close
+""",
+            id="a serial receive",
+        ),
+        pytest.param(
+            """
+    source, sink = os.pipe()
+    operation = loop._file_engine().read_into(source, exporter, -1)
+    exporter.on_release = lambda: operation.when_released(lambda _: None)
+""",
+            id="a file operation",
+        ),
+    ],
+)
+def test_releasing_a_buffer_may_end_the_awaitable_that_releases_it(
+    run_script: RunScript, begin: str
 ) -> None:
     survives(
         run_script,
         EXPORTER
-        + """
+        + f"""
+import os
 from penstock._core import SerialReader
 
 async def main():
     exporter = Exporter(10)
     references = sys.getrefcount(exporter)
-    receive = SerialReader(loop, left.fileno()).receive_into(exporter)
-    receive.send(None)
-    exporter.on_release = receive.close
-    receive.close()
+{begin}
+    operation.close()
     assert exporter.released == 1, exporter.released
-    del receive, exporter.on_release
-    assert sys.getrefcount(exporter) == references
-
-loop.run_until_complete(main())
-loop.close()
-""",
-    )
-
-
-@needs_buffer_methods
-@pytest.mark.parametrize("loop_name", ["penstock"])
-def test_releasing_a_buffer_may_end_the_file_operation_that_releases_it(
-    run_script: RunScript,
-) -> None:
-    survives(
-        run_script,
-        EXPORTER
-        + """
-import os
-
-async def main():
-    exporter = Exporter(10)
-    references = sys.getrefcount(exporter)
-    source, sink = os.pipe()
-    reading = loop._file_engine().read_into(source, exporter, -1)
-    exporter.on_release = lambda: reading.when_released(lambda _: None)
-    reading.close()
-    assert exporter.released == 1, exporter.released
-    del reading, exporter.on_release
+    del operation, exporter.on_release
     assert sys.getrefcount(exporter) == references
 
 loop.run_until_complete(main())

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import anyio
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch
+from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch, Sink
 from tests.python.record.instruments import reply
 
 bounded = settings(max_examples=100)
@@ -40,6 +42,24 @@ def flow_batch(rows: int, first: int = 0, schema: RecordSchema = MASS_FLOW) -> S
             None,
         )
     return SampleBatch.from_buffer(buffer)
+
+
+async def write_at_random(
+    sink: Sink,
+    chance: random.Random,
+    rows: int,
+    *,
+    times: int = 8,
+    many: int = 400,
+    pauses: tuple[float, ...] = (0, 0.001, 0.02),
+) -> int:
+    """Write up to ``times`` batches of up to ``many`` rows, with pauses; return the next row."""
+    for _ in range(chance.randrange(1, times)):
+        count = chance.randrange(1, many)
+        await sink.write_batch(flow_batch(count, rows))
+        rows += count
+        await anyio.sleep(chance.choice(pauses))
+    return rows
 
 
 texts = st.one_of(

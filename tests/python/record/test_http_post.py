@@ -82,46 +82,44 @@ def test_a_body_without_a_length_is_read_to_its_end() -> None:
     penstock.run(main())
 
 
-def test_a_server_of_https_is_told_apart_from_one_that_refuses_lines(tmp_path: Path) -> None:
-    said = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
-
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        pytest.param(
+            b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n",
+            "speaks TLS: write influxs://",
+            id="a server of HTTPS",
+        ),
+        # A router, a proxy or the wrong port: taken for a success, the rows would leave the spool.
+        pytest.param(
+            b"HTTP/1.0 200 OK\r\nContent-Length: 20\r\n\r\n<html>Welcome</html>",
+            "answered 200: .*address is that of",
+            id="a page",
+        ),
+        pytest.param(
+            b'HTTP/1.0 200 OK\r\nContent-Length: 20\r\n\r\n{"error": "timeout"}',
+            "answered 200: .*address is that of",
+            id="another program's answer",
+        ),
+        pytest.param(
+            b"HTTP/1.0 307 Moved\r\nLocation: https://lab/x\r\nContent-Length: 0\r\n\r\n",
+            "307 and refers to https://lab/x:",
+            id="a redirect, which is not followed",
+        ),
+    ],
+)
+def test_an_answer_that_is_not_influxdbs_is_a_mistake_of_the_address_and_refuses_no_rows(
+    tmp_path: Path, said: bytes, reason: str
+) -> None:
     async def main() -> None:
         async with server(answering(said)) as port:
             sender = transport(port, tmp_path)
             for attempt in (sender.check, lambda: sender.send(b"")):
-                with pytest.raises(Misconfigured, match="speaks TLS: write influxs://"):
+                with pytest.raises(Misconfigured, match=reason):
                     await attempt()
 
     penstock.run(main())
     assert not (tmp_path / "refused").exists()
-
-
-@pytest.mark.parametrize("page", [b"<html>Welcome</html>", b'{"error": "timeout"}'])
-def test_a_page_in_answer_to_rows_is_no_success(tmp_path: Path, page: bytes) -> None:
-    """Of a router, a proxy or the wrong port; taken for one, the rows would leave the spool."""
-    said = b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(page), page)
-
-    async def main() -> None:
-        async with server(answering(said)) as port:
-            sender = transport(port, tmp_path)
-            for attempt in (sender.check, lambda: sender.send(b"")):
-                with pytest.raises(Misconfigured, match=r"answered 200: .*address is that of"):
-                    await attempt()
-
-    penstock.run(main())
-
-
-def test_a_redirect_is_told_and_not_followed(tmp_path: Path) -> None:
-    said = b"HTTP/1.0 307 Moved\r\nLocation: https://lab/x\r\nContent-Length: 0\r\n\r\n"
-
-    async def main() -> None:
-        async with server(answering(said)) as port:
-            sender = transport(port, tmp_path)
-            for attempt in (sender.check, lambda: sender.send(b"")):
-                with pytest.raises(Misconfigured, match="307 and refers to https://lab/x:"):
-                    await attempt()
-
-    penstock.run(main())
 
 
 def test_a_success_without_a_word_is_one(tmp_path: Path) -> None:

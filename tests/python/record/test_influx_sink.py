@@ -25,7 +25,7 @@ from penstock.record import (
 from tests.python.conftest import BACKENDS
 from tests.python.integration.daemons import PATIENT, until
 from tests.python.integration.influx import InfluxServer, influx_server, victoria_server
-from tests.python.record.batches import NOON_NS, flow_batch, typed_batch
+from tests.python.record.batches import NOON_NS, flow_batch, typed_batch, write_at_random
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -212,11 +212,7 @@ async def test_a_server_that_is_killed_at_random_has_each_row_once(
     rows = 0
     async with sink(loss_interval=0.02) as opened:
         for _ in range(6):
-            for _ in range(chance.randrange(1, 8)):
-                many = chance.randrange(1, 400)
-                await opened.write_batch(flow_batch(many, rows))
-                rows += many
-                await anyio.sleep(chance.choice([0, 0.001, 0.02]))
+            rows = await write_at_random(opened, chance, rows)
             await anyio.to_thread.run_sync(server.kill)
             await opened.write_batch(flow_batch(3, rows))
             rows += 3

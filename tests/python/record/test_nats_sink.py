@@ -29,7 +29,7 @@ from penstock.record._network.protocol import Away, Misconfigured
 from tests.python.conftest import BACKENDS
 from tests.python.integration.daemons import PATIENT, until
 from tests.python.integration.nats import NatsServer, nats_server
-from tests.python.record.batches import MASS_FLOW, NOON_NS, flow_batch, typed_batch
+from tests.python.record.batches import MASS_FLOW, NOON_NS, flow_batch, typed_batch, write_at_random
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -119,11 +119,9 @@ async def test_a_server_that_is_killed_at_random_has_each_row_once(
     rows = 0
     async with sink(loss_interval=0.02) as opened:
         for _ in range(5):
-            for _ in range(chance.randrange(1, 6)):
-                many = chance.randrange(1, 200)
-                await opened.write_batch(flow_batch(many, rows))
-                rows += many
-                await anyio.sleep(chance.choice([0, 0.01, 0.03]))
+            rows = await write_at_random(
+                opened, chance, rows, times=6, many=200, pauses=(0, 0.01, 0.03)
+            )
             if chance.random() < 0.3:
                 server.pause()
                 await opened.write_batch(flow_batch(5, rows))

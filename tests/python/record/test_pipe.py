@@ -348,8 +348,8 @@ class SlowSink(FailingSink):
         await super().write_batch(batch)
 
 
-async def test_a_slow_sink_delays_neither_the_polls_nor_the_other_sinks() -> None:
-    slow, quick = SlowSink(), InMemorySink()
+def bench_of(slow: SlowSink, quick: InMemorySink) -> Bench:
+    """An instrument whose last poll waits for the quick sink, and then releases the slow one."""
 
     async def answer(name: str, count: int) -> FakeResult:
         if count == 299:
@@ -359,7 +359,12 @@ async def test_a_slow_sink_delays_neither_the_polls_nor_the_other_sinks() -> Non
             slow.released.set()
         return await prompt(name, count)
 
-    bench = Bench([["a"]], answer)
+    return Bench([["a"]], answer)
+
+
+async def test_a_slow_sink_delays_neither_the_polls_nor_the_other_sinks() -> None:
+    slow, quick = SlowSink(), InMemorySink()
+    bench = bench_of(slow, quick)
     async with record(bench, rate_hz=10, duration=30, clock=HandClock()) as recording:
         with anyio.fail_after(30):
             await pipe(recording, slow, quick, batch_size=10)
@@ -369,15 +374,7 @@ async def test_a_slow_sink_delays_neither_the_polls_nor_the_other_sinks() -> Non
 
 async def test_rows_that_do_not_fit_a_sinks_queue_are_dropped_for_it_alone_and_counted() -> None:
     slow, quick = SlowSink(), InMemorySink()
-
-    async def answer(name: str, count: int) -> FakeResult:
-        if count == 299:
-            while len(quick) < 250:
-                await anyio.lowlevel.checkpoint()
-            slow.released.set()
-        return await prompt(name, count)
-
-    bench = Bench([["a"]], answer)
+    bench = bench_of(slow, quick)
     async with record(bench, rate_hz=10, duration=30, clock=HandClock()) as recording:
         with (
             anyio.fail_after(30),

@@ -27,7 +27,7 @@ from penstock.record import (
 from penstock.record.postgres_server import PostgresServer as Connection
 from tests.python.integration.daemons import PATIENT, until
 from tests.python.integration.postgres import PostgresServer, postgres_server
-from tests.python.record.batches import MASS_FLOW, flow_batch, typed_batch
+from tests.python.record.batches import MASS_FLOW, flow_batch, typed_batch, write_at_random
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -281,11 +281,7 @@ async def test_a_server_that_is_killed_at_random_has_each_row_once(
     rows = 0
     async with sink(loss_interval=0.02) as opened:
         for _ in range(4):
-            for _ in range(chance.randrange(1, 8)):
-                many = chance.randrange(1, 400)
-                await opened.write_batch(flow_batch(many, rows))
-                rows += many
-                await anyio.sleep(chance.choice([0, 0.001, 0.02]))
+            rows = await write_at_random(opened, chance, rows)
             await anyio.to_thread.run_sync(server.stop)
             await opened.write_batch(flow_batch(3, rows))
             rows += 3

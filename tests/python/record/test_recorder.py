@@ -401,36 +401,30 @@ async def test_block_polls_no_further_than_there_is_room() -> None:
     assert recording.summary.samples_dropped == 0
 
 
-async def test_drop_newest_keeps_the_first_rows_and_counts_the_rest() -> None:
+@pytest.mark.parametrize(
+    ("overflow", "kept", "emitted"),
+    [
+        pytest.param(OverflowPolicy.DROP_NEWEST, range(8), 8, id="the first"),
+        pytest.param(OverflowPolicy.DROP_OLDEST, range(42, 50), 50, id="the last"),
+    ],
+)
+async def test_a_full_buffer_keeps_the_rows_of_its_policy_and_counts_the_rest(
+    overflow: OverflowPolicy, kept: range, emitted: int
+) -> None:
     async with record(
         Bench([["a"]]),
         rate_hz=10,
         duration=5,
-        overflow=OverflowPolicy.DROP_NEWEST,
+        overflow=overflow,
         buffer_size=8,
         clock=HandClock(),
     ) as recording:
         await recording.wait_finished()
         batch = recording.take()
-    assert batch.column("Mass_Flow") == [float(n) for n in range(8)]
-    assert recording.summary.samples_dropped == 42
-    assert recording.summary.samples_emitted == 8
-
-
-async def test_drop_oldest_keeps_the_last_rows_and_counts_the_rest() -> None:
-    async with record(
-        Bench([["a"]]),
-        rate_hz=10,
-        duration=5,
-        overflow=OverflowPolicy.DROP_OLDEST,
-        buffer_size=8,
-        clock=HandClock(),
-    ) as recording:
-        await recording.wait_finished()
-        batch = recording.take()
-    assert batch.column("Mass_Flow") == [float(n) for n in range(42, 50)]
+    assert batch.column("Mass_Flow") == [float(n) for n in kept]
     assert batch.column("Gas") == ["N2"] * 8
     assert recording.summary.samples_dropped == 42
+    assert recording.summary.samples_emitted == emitted
 
 
 async def test_the_stream_yields_batches_that_iterate_as_samples() -> None:
