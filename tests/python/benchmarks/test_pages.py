@@ -142,8 +142,30 @@ def test_messages_larger_than_the_sockets_buffers_pass_floor_and_client(
     assert figures["replies"] >= figures["requests"]
 
 
+def answer_another_byte(connection: socket.socket) -> None:
+    message = bytearray(connection.recv(100, socket.MSG_WAITALL))
+    message[40] ^= 1
+    connection.sendall(message)
+
+
+def answer_twice_the_same(connection: socket.socket) -> None:
+    first = connection.recv(100, socket.MSG_WAITALL)
+    connection.sendall(first)
+    connection.recv(100, socket.MSG_WAITALL)
+    connection.sendall(first)
+
+
 @needs_cmake
-def test_the_client_refuses_a_reply_that_differs(native: Path) -> None:
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (answer_another_byte, "connection 0, message 1, byte 0: the reply differs"),
+        (answer_twice_the_same, "message 2, byte 0: the reply differs"),
+    ],
+)
+def test_the_client_refuses_a_reply_that_differs_or_is_that_to_an_earlier_message(
+    native: Path, answer: Callable[[socket.socket], None], said: str
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
         client = subprocess.Popen(
@@ -153,32 +175,10 @@ def test_the_client_refuses_a_reply_that_differs(native: Path) -> None:
         )
         connection, _ = listener.accept()
         with connection:
-            message = bytearray(connection.recv(100, socket.MSG_WAITALL))
-            message[40] ^= 1
-            connection.sendall(message)
+            answer(connection)
             _, errors = client.communicate(timeout=60)
     assert client.returncode == 1
-    assert "connection 0, message 1, byte 0: the reply differs" in errors
-
-
-@needs_cmake
-def test_the_client_refuses_a_reply_to_an_earlier_message(native: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = str(listener.getsockname()[1])
-        client = subprocess.Popen(
-            [native / "echo_client", "--port", port, "--size", "100", "--connections", "1"],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        connection, _ = listener.accept()
-        with connection:
-            first = connection.recv(100, socket.MSG_WAITALL)
-            connection.sendall(first)
-            connection.recv(100, socket.MSG_WAITALL)
-            connection.sendall(first)
-            _, errors = client.communicate(timeout=60)
-    assert client.returncode == 1
-    assert "message 2, byte 0: the reply differs" in errors
+    assert said in errors
 
 
 @needs_cmake
