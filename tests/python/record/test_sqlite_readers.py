@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import anyio
 import pytest
 
 import penstock.record
 from penstock.cli import main
-from penstock.record import SqliteSink
 from penstock.record._stored.sqlite_tables import connected
-from tests.python.record.batches import flow_batch
+from tests.python.record.killed_recordings import killed_database
 from tests.python.record.sealed_recordings import write
 
 pytest.importorskip("pyarrow")
@@ -23,24 +20,6 @@ pytest.importorskip("pyarrow")
 
 def content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def killed_database(folder: Path, commits: int) -> Path:
-    """A database whose rows are in its log."""
-    live = folder / "live"
-    kept = folder / "kept"
-    for each in (live, kept):
-        each.mkdir()
-
-    async def record() -> None:
-        async with SqliteSink(live / "run.sqlite", loss_rows=0) as sink:
-            for number in range(commits):
-                await sink.write_batch(flow_batch(10, first=10 * number))
-            for name in ("run.sqlite", "run.sqlite-wal"):
-                shutil.copy(live / name, kept)
-
-    anyio.run(record)
-    return kept / "run.sqlite"
 
 
 def rows_of(path: Path) -> int:
