@@ -15,42 +15,15 @@ from penstock.alicat import (
     AlicatStreamingModeError,
     AlicatTimeoutError,
     AlicatUnitIdMismatchError,
-    BusStatistics,
     ByteStreamTransport,
 )
 from penstock.alicat._bus.wire import idle_gap_for
 
-from .captures import FORMAT_10V20, FRAME_10V20, MADE_10V20, VERSION_10V20
+from .captures import FRAME_10V20, VERSION_10V20
+from .proven_client import TIMEOUT, client_on, poll
 from .scripted_bus import ScriptedBus, Unit, controller
 
 pytestmark = pytest.mark.anyio
-
-# Long enough for a loaded machine to deliver what is there, short enough to wait for nothing.
-TIMEOUT = 0.1
-
-
-def client_on(
-    bus: ScriptedBus, *, proven: str = "A", window: float = 0.2, timeout: float = TIMEOUT
-) -> AlicatProtocolClient:
-    transport = ByteStreamTransport(bus, label="wire", baudrate=115200)
-    client = AlicatProtocolClient(transport, default_timeout=timeout, late_reply_window=window)
-    for unit_id in proven:
-        line = unit_id.encode() + VERSION_10V20[1:]
-        client.register_proof(unit_id, f"{unit_id}VE\r".encode(), line)
-    return client
-
-
-async def poll(client: AlicatProtocolClient, unit_id: str = "A") -> float:
-    from penstock.alicat._instrument.data_frame import parse_data_frame_format
-
-    sample = unit_id.encode() + FRAME_10V20[1:]
-    decoder = parse_data_frame_format(FORMAT_10V20).decoder(unit_id, sample)
-    exchange = await client.exchange(f"{unit_id}\r".encode(), decoder)
-    assert exchange.requested_monotonic_ns <= exchange.received_monotonic_ns
-    assert exchange.value.unit_id == unit_id
-    value = exchange.value.values["Mass_Flow"]
-    assert isinstance(value, float)
-    return value
 
 
 @pytest.mark.parametrize(
@@ -448,71 +421,6 @@ async def test_port_that_takes_no_bytes_of_a_change_is_not_used_again(change: st
     with anyio.fail_after(60), pytest.raises(AlicatConnectionError, match="writing"):
         await changes[change]()
     assert not client.is_open
-
-
-async def test_table_ends_at_its_last_row_without_waiting() -> None:
-    client = client_on(ScriptedBus(controller()))
-    with anyio.fail_after(30):
-        rows = await client.query_lines(
-            b"A??M*\r",
-            lambda line: b" M" in line,
-            lambda line: b" M09" in line,
-            wanted="a row",
-            idle_timeout=60,
-        )
-    assert rows == MADE_10V20
-
-
-async def test_table_without_a_known_end_ends_in_silence() -> None:
-    client = client_on(ScriptedBus(controller()))
-    rows = await client.query_lines(
-        b"A??M*\r", lambda line: b" M" in line, lambda line: False, wanted="a row"
-    )
-    assert rows == MADE_10V20
-    assert not client.in_debt("A")
-
-
-async def test_pause_in_a_table_is_not_its_end_where_the_unit_can_prove_it() -> None:
-    bus = ScriptedBus(controller())
-    client = client_on(bus, proven="A")
-    bus.pause_next(4)
-    rows = await client.query_lines(
-        b"A??M*\r", lambda line: b" M" in line, lambda line: b" M09" in line, wanted="a row"
-    )
-    assert rows == MADE_10V20
-    assert bus.commands == [b"A??M*", b"AVE"]
-    assert not client.in_debt("A")
-    assert await poll(client) == 1.0
-    assert client.statistics == BusStatistics(2, 0, 0, 0, 0)
-
-
-async def test_table_of_a_unit_that_gives_no_proof_leaves_it_in_debt() -> None:
-    bus = ScriptedBus(controller())
-    client = client_on(bus, proven="A")
-    bus.pause_next(4)
-    bus.drop_next()
-    rows = await client.query_lines(
-        b"A??M*\r", lambda line: b" M" in line, lambda line: b" M09" in line, wanted="a row"
-    )
-    assert rows == MADE_10V20[:4]
-    assert client.in_debt("A")
-    # The rows that were missing come now: they are nobody's answer.
-    assert await poll(client) == 1.0
-    assert bus.commands == [b"A??M*", b"AVE", b"AVE", b"A"]
-
-
-async def test_table_skips_late_lines_before_it() -> None:
-    bus = ScriptedBus(controller())
-    client = client_on(bus)
-    bus.hold_next()
-    with pytest.raises(AlicatTimeoutError):
-        await poll(client)
-    rows = await client.query_lines(
-        b"A??M*\r", lambda line: b" M" in line, lambda line: b" M09" in line, wanted="a row"
-    )
-    assert rows == MADE_10V20
-    assert await poll(client) == 2.0
-    assert client.statistics.resyncs == 0
 
 
 async def test_questions_of_two_tasks_do_not_mix() -> None:

@@ -25,6 +25,7 @@ import pytest
 from penstock.cli._recording.plan import DevicePlan
 from penstock.cli._recording.progress import DeviceProgress, Progress
 from penstock.record.shown_quantity import choose_quantity
+from tests.python.serial.pty_peer import PtyPeer
 
 _FIELDS = {"Abs_Press": "PSIA", "Mass_Flow": "SCCM", "Mass_Flow_Setpt": "SCCM", "Gas": None}
 
@@ -245,3 +246,11 @@ class Recorded:
 @pytest.fixture
 def recorded() -> Callable[[Path], Recorded]:
     return Recorded
+
+
+@pytest.fixture
+def peer() -> Iterator[PtyPeer]:
+    """The far end of a serial port; its reads and writes block."""
+    with PtyPeer() as pair:
+        os.set_blocking(pair.fd, True)
+        yield pair

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import select
 import termios
 import tty
 from collections.abc import Callable
@@ -91,3 +92,13 @@ async def until(condition: Callable[[], object]) -> None:
     with anyio.fail_after(60):
         while not condition():
             await anyio.lowlevel.checkpoint()
+
+
+def received(peer: PtyPeer, count: int) -> bytes:
+    """The next ``count`` bytes that the port sends, in however many parts they come."""
+    data = b""
+    while len(data) < count:
+        ready, _, _ = select.select([peer.fd], [], [], 60)
+        assert ready, f"{data!r} and no more"
+        data += os.read(peer.fd, count - len(data))
+    return data
