@@ -20,6 +20,7 @@ TESTS = ROOT / "tests/python"
 
 # The parts of the coroutine library whose tests are programs of their own.
 COROUTINE_LIBRARY = ("coroutine", "http", "tls", "http_client", "whole_library")
+CLIENT_HEADERS = ("", "_body", "_errors", "_options", "_request", "_response")
 
 # Each area, its sources, and the areas directly above it, as in ARCHITECTURE.md. Of the beginnings
 # of a path, the longest counts: src/http/client is the client's alone.
@@ -32,8 +33,8 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "http": ("src/http", "include/penstock/http", "tests/cpp/coro/http"),
     "tls": ("src/tls", "include/penstock/tls", "tests/cpp/coro/tls", "cmake/PenstockTls.cmake"),
     "http_client": (
-        *("src/http/client", "include/penstock/http/client", "tests/cpp/coro/http_client"),
-        "cmake/PenstockHttpClient.cmake",
+        *("src/http/client", "tests/cpp/coro/http_client", "cmake/PenstockHttpClient.cmake"),
+        *(f"include/penstock/http/client{end}.hpp" for end in CLIENT_HEADERS),
     ),
     "whole_library": (
         *("tests/cpp/coro/whole_library", "tests/cpp/coro/documentation", "docs/cpp.md"),
@@ -41,34 +42,40 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "loop": (
         *("python/penstock/loop", "python/ext/core", "python/ext/awaitable", "python/ext/net"),
         *("python/ext/tls", "python/ext/streams", "python/penstock/__init__.py"),
+        "python/shared",
     ),
     "files": (
         *("python/penstock/files", "python/ext/files", "python/ext/file_objects"),
         "python/penstock/_durable_files.py",
     ),
-    "uring": ("python/penstock/uring", "python/uring_ext", "python/shared"),
+    "uring": (
+        *("python/penstock/uring", "python/uring_ext", "python/shared"),
+        "python/penstock/_durable_files.py",
+    ),
     "asgi": ("python/penstock/asgi", "python/penstock/gunicorn.py", "python/ext/asgi"),
     "websocket": ("python/penstock/websocket", "python/ext/web"),
     "serial": ("python/penstock/serial", "python/ext/serial"),
-    "alicat": ("python/penstock/alicat",),
+    "alicat": ("python/penstock/alicat", "python/record_ext"),
     "sim": ("python/penstock/sim",),
-    "record": ("python/penstock/record", "python/record_ext"),
+    "record": ("python/penstock/record", "python/record_ext", "python/shared"),
     "dash": ("python/penstock/dash",),
     "cli": ("python/penstock/cli",),
     "benchmarks": ("benchmarks",),
     "documentation": ("docs", "README.md", "examples", "docs/cpp.md", "examples/cpp"),
 }
 ABOVE: dict[str, tuple[str, ...]] = {
-    "cpp": ("coroutine", "loop", "files", "asgi", "websocket", "serial"),
+    "cpp": ("coroutine", "loop", "uring"),
     "coroutine": ("http", "tls"),
     "http": ("tls", "http_client"),
     "tls": ("http_client",),
     "http_client": ("whole_library",),
-    "files": ("record",),
+    "loop": ("files", "asgi", "websocket", "serial", "record", "cli"),
+    "files": ("record", "cli"),
+    "uring": ("cli",),
     "asgi": ("cli",),
     "websocket": ("asgi",),
-    "serial": ("alicat", "sim"),
-    "alicat": ("sim", "cli"),
+    "serial": ("alicat", "sim", "cli"),
+    "alicat": ("sim", "dash", "cli"),
     "sim": ("cli",),
     "record": ("dash", "cli"),
     "dash": ("cli",),

@@ -12,6 +12,18 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 COROUTINE_TESTS = ROOT / "tests/cpp/coro"
+PACKAGES = [
+    "alicat",
+    "asgi",
+    "dash",
+    "files",
+    "loop",
+    "record",
+    "serial",
+    "sim",
+    "uring",
+    "websocket",
+]
 
 
 def load_areas() -> ModuleType:
@@ -65,9 +77,32 @@ def test_a_change_asks_for_its_tests_and_those_of_the_floors_above(
     assert areas.areas_of_change([path]) == chosen
 
 
-def test_floor_1_is_below_both_halves_of_floor_2() -> None:
-    chosen = areas.areas_of_change(["src/io/poller.cpp"])
-    assert chosen >= {"cpp", "coroutine", "http", "loop", "files", "record", "cli"}
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_change_of_a_package_asks_for_those_that_import_it(package: str) -> None:
+    asked = areas.areas_of_change([f"python/penstock/{package}/any.py"])
+    for other in [*PACKAGES, "cli"]:
+        for file in (ROOT / "python/penstock" / other).rglob("*.py"):
+            if re.search(rf"^ *(?:from|import) penstock\.{package}\b", file.read_text(), re.M):
+                assert other in asked, f"{file} imports penstock.{package}"
+
+
+def test_a_change_of_native_code_asks_for_all_that_stand_on_it() -> None:
+    asked_for = areas.areas_of_change
+    on_the_loop = {"loop", "files", "asgi", "websocket", "serial", "record", "cli"}
+    assert on_the_loop <= asked_for(["python/ext/core/loop.cpp"])
+    assert on_the_loop | {"uring"} <= asked_for(["python/shared/py_ref.hpp"])
+    assert on_the_loop | {"uring", "cpp", "coroutine", "http"} <= asked_for(["src/io/poller.cpp"])
+    assert {"record", "alicat"} <= asked_for(["python/record_ext/module.cpp"])
+
+
+def test_the_sources_of_each_area_are_there() -> None:
+    for places in areas.SOURCES.values():
+        for place in places:
+            assert (ROOT / place).exists(), place
+
+
+def test_a_page_alone_asks_for_the_documentation() -> None:
+    assert areas.areas_of_change(["docs/files.md", "CHANGELOG.md"]) == {"documentation"}
 
 
 def test_a_file_without_an_area_asks_for_all_the_usual_ones() -> None:
