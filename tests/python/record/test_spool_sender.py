@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import random
 import shutil
 import time
@@ -302,35 +304,75 @@ def test_a_damaged_record_costs_that_record_alone(
 ) -> None:
     """A flipped bit in an old segment would else end the sink for the rest of the night."""
     monkeypatch.setattr(spool_sender, "_SEGMENT_BYTES", 300)
-    folder, count = tmp_path / "spool", 30
+    folder = tmp_path / "spool"
 
     async def main() -> None:
-        spool = sender(OtherSide(*["away"] * 1000), folder)
-        await spool.open()
-        await spool.append(payloads(*range(count)))
-        for number in range(count, 2 * count):
-            await spool.append(payloads(number))
-        with pytest.raises(SinkWriteError, match="they wait in"):
-            await spool.finish(60)
-        damaged = sorted(folder.glob("*.log"))[:-1][place]
-        data = bytearray(damaged.read_bytes())
-        data[len(data) // 2] ^= 1
-        damaged.write_bytes(data)
+        everything, damaged = await left_with_damage(folder, place)
+        data = damaged.read_bytes()
         other = OtherSide("take", *["away"] * (lag > 0), lag=lag)
         again = sender(other, folder)
         await again.open()
-        await again.append(payloads(2 * count))
+        await again.append([(1, b"last")])
         await again.finish(60)
-        everything = [b"%d" % number for number in range(2 * count + 1)]
         once = list(dict.fromkeys(other.taken))
-        assert once == [each for each in everything if each in once]
-        assert len(once) == len(everything) - 1
+        assert once == [each for each in [*everything, b"last"] if each in once]
+        assert len(once) == len(everything)
         kept = tmp_path / f"spool-damaged-{damaged.name}"
         assert again.damaged == [kept]
-        assert kept.read_bytes() == bytes(data)
+        assert kept.read_bytes() == data
 
     penstock.run(main())
     assert not folder.exists()
+
+
+async def left_with_damage(folder: Path, place: int, word: str = "") -> tuple[list[bytes], Path]:
+    """Leave records in a spool, and flip a bit of a segment; the records, and the segment."""
+    count = 30
+    records = [(1, f"{word}{number}".encode()) for number in range(2 * count)]
+    spool = sender(OtherSide(*["away"] * 1000), folder)
+    await spool.open()
+    await spool.append(records[:count])
+    for record in records[count:]:
+        await spool.append([record])
+    with pytest.raises(SinkWriteError, match="they wait in"):
+        await spool.finish(60)
+    damaged = sorted(folder.glob("*.log"))[:-1][place]
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    return [record for _, record in records], damaged
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_each_damaged_segment_stays_though_an_earlier_one_had_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    """An empty spool counts from 0 again. Without hard links, what stays is a copy."""
+    monkeypatch.setattr(spool_sender, "_SEGMENT_BYTES", 300)
+    if not links:
+
+        def refuse(source: object, target: object) -> None:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+        monkeypatch.setattr(spool_sender.os, "link", refuse)
+    folder = tmp_path / "spool"
+
+    async def main() -> None:
+        contents, names = [], set()
+        for word in ("one", "two"):
+            _, damaged = await left_with_damage(folder, 0, word)
+            contents.append(damaged.read_bytes())
+            names.add(damaged.name)
+            again = sender(OtherSide(), folder)
+            await again.open()
+            await again.finish(60)
+            [kept] = again.damaged
+            assert kept.read_bytes() == contents[-1]
+        assert len(names) == 1
+        found = tmp_path.glob("spool-damaged-*")
+        assert sorted(each.read_bytes() for each in found) == sorted(contents)
+
+    penstock.run(main())
 
 
 class Defective:

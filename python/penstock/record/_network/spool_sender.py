@@ -60,6 +60,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import filecmp
 import os
 import random
 import struct
@@ -68,6 +69,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import aclosing
 from functools import partial
+from itertools import count
 from pathlib import Path
 from zlib import crc32
 
@@ -322,9 +324,7 @@ class SpoolSender:
         if error.path == self._log.segments[-1]:
             await self._log.rotate()
         following = min(n for n in (int(Path(p).stem) for p in self._log.segments) if n > first)
-        kept = self.folder.with_name(f"{self.folder.name}-damaged-{path.name}")
-        with contextlib.suppress(FileExistsError):
-            os.link(path, kept)
+        kept = _kept_beside(self.folder, path)
         if kept not in self.damaged:
             self.damaged.append(kept)
         good = await self._good_records(path)
@@ -437,6 +437,27 @@ class SpoolSender:
             self._bytes_waiting = 0
         await self._log.remove_before(self._safe)
         self._attempt_ended.set()
+
+
+def _kept_beside(folder: Path, segment: Path) -> Path:
+    """Where a damaged segment of a spool stays: a file beside the folder. OSError.
+
+    A spool that has been empty counts from 0 again, so an earlier one may have had a damaged
+    segment of the same number.
+    """
+    for number in count():
+        again = f"-{number}" if number else ""
+        kept = folder.with_name(f"{folder.name}-damaged-{segment.stem}{again}{segment.suffix}")
+        if not kept.exists():
+            break
+        if filecmp.cmp(segment, kept, shallow=False):
+            return kept
+    try:
+        os.link(segment, kept)
+    except OSError:  # there are no hard links on a memory stick, say
+        data = segment.read_bytes()
+        os.close(put_file(kept, partial(write_fully, data=data), mode=0o600))
+    return kept
 
 
 def _batches(records: Iterable[bytes]) -> Iterator[list[bytes]]:
