@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from penstock.cli._errors import CommandError, ExitCode
@@ -122,6 +123,7 @@ class RefusingSink:
     server = "influx://h:8086/lab"
     rows_refused = 3
     refusals = "those are in x.lp (400 bad)"
+    is_refused = False
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self.looks = 0
@@ -163,6 +165,67 @@ def test_rows_that_a_server_refuses_are_told_once(monkeypatch: pytest.MonkeyPatc
     text = "influx://h:8086/lab has refused 3 rows; those are in x.lp (400 bad)"
     assert recording.notes == [("sink_refused", text)]
     assert told == [f"penstock: {text}"]
+
+
+class ChangingSink:
+    """A sink whose server goes through states: a reason, and whether it refuses."""
+
+    server = "influx://h:8086/lab"
+    rows_refused = 0
+    spool = "out/spool"
+
+    def __init__(self, *states: tuple[str | None, bool]) -> None:
+        self._states = list(states)
+        self.trouble, self.is_refused = self._states.pop(0)
+
+    def go_on(self) -> bool:
+        """Be in the next state; False if there is none."""
+        if self._states:
+            self.trouble, self.is_refused = self._states.pop(0)
+            return True
+        return False
+
+
+def test_a_server_that_is_back_and_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last word would else be that it is away, and nobody would correct its token."""
+    told: list[str] = []
+    recording: Any = Notes()
+    plan: Any = None
+    sink = ChangingSink(
+        (None, False),
+        ("no answer", False),
+        ("the connection was closed", False),
+        ("it wants another token", True),
+        ("it wants another token, please", True),
+        (None, False),
+    )
+
+    async def tell(text: str) -> None:
+        told.append(text)
+
+    async def main() -> None:
+        with anyio.CancelScope() as scope:
+
+            async def sleep(seconds: float) -> None:
+                if not sink.go_on():
+                    scope.cancel()
+                await anyio.lowlevel.checkpoint()
+
+            monkeypatch.setattr(network_sinks.anyio, "sleep", sleep)
+            sinks = NetworkSinks(plan, tell)
+            sinks._sinks.append(sink)  # type: ignore[arg-type]
+            await sinks.watch(recording)
+
+    anyio.run(main)
+    assert recording.notes == [
+        ("sink_away", "influx://h:8086/lab takes no rows (no answer): they wait in out/spool"),
+        (
+            "sink_away",
+            "influx://h:8086/lab takes no rows (it wants another token): they wait in out/spool",
+        ),
+        ("sink_back", "influx://h:8086/lab accepts rows again"),
+    ]
+    assert told == [f"penstock: {text}" for _, text in recording.notes]
 
 
 def test_a_file_of_certificates_that_is_not_there_is_a_mistake_of_the_file(

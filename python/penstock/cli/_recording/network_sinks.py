@@ -106,8 +106,12 @@ class NetworkSinks:
                 raise CommandError(one_line(error), ExitCode.CONFIG) from error
 
     async def watch(self, recording: Recording) -> None:
-        """Tell when a server is away, back, or begins to refuse rows, until it is cancelled."""
-        told = {place: sink.trouble for place, sink in enumerate(self._sinks)}
+        """Tell when a server is away, back, or refuses all or some rows, until it is cancelled.
+
+        A server that comes back and refuses is told too: nobody would correct what is refused
+        where the last word was that it is away. Other changes of the reason are not.
+        """
+        told = {place: _state(sink) for place, sink in enumerate(self._sinks)}
         refusing: set[NetworkSink] = set()
         while True:
             await anyio.sleep(_LOOKED_AT_EVERY_S)
@@ -117,12 +121,12 @@ class NetworkSinks:
                     text = f"{sink.server} has refused {sink.rows_refused} rows; {sink.refusals}"
                     recording.note(text, kind="sink_refused")
                     await self._tell(f"penstock: {text}")
-                trouble = sink.trouble
-                if (trouble is None) == (told.get(place) is None):
+                state = _state(sink)
+                if state == told.get(place, ""):
                     continue
-                told[place] = trouble
-                text = f"{sink.server} accepts rows again" if trouble is None else _waiting(sink)
-                recording.note(text, kind="sink_back" if trouble is None else "sink_away")
+                told[place] = state
+                text = _waiting(sink) if state else f"{sink.server} accepts rows again"
+                recording.note(text, kind="sink_away" if state else "sink_back")
                 await self._tell(f"penstock: {text}")
 
     def _makers(self) -> list[Callable[[], NetworkSink]]:
@@ -172,6 +176,13 @@ def sink_of(url: str, spool: Path, **options: Any) -> NetworkSink:
 def _explain_existing(error: SinkExistsError) -> str:
     known = one_line(error).partition(": choose")[0]
     return f"{known}; add --resume to continue it or --overwrite to replace it"
+
+
+def _state(sink: NetworkSink) -> str:
+    """Whether a server is away, or refuses; empty while it takes rows."""
+    if sink.trouble is None:
+        return ""
+    return "refuses" if sink.is_refused else "away"
 
 
 def _waiting(sink: NetworkSink) -> str:

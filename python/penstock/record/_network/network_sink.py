@@ -161,6 +161,14 @@ class NetworkSink(ThreadedSink):
         return self._spooled.sender.trouble
 
     @property
+    def is_refused(self) -> bool:
+        """Whether rows wait because the server refuses them, so that somebody must correct it.
+
+        False while they are taken, and while the server is only away. Any thread may read it.
+        """
+        return self._spooled.sender.is_refused
+
+    @property
     def rows_waiting(self) -> int:
         """Rows of this run in the spool. Any thread may read it."""
         return self._spooled.sender.rows_waiting

@@ -105,6 +105,7 @@ class SpoolSender:
         rows_waiting: rows of this run that the other side has not taken.
         rows_refused: rows that the other side will never take.
         trouble: why nothing is sent at present; None while all is well.
+        is_refused: whether the other side has answered that, and somebody must correct something.
         damaged: segments that the disk has damaged, kept beside the spool. What can be read of them
             is sent.
     """
@@ -114,6 +115,7 @@ class SpoolSender:
         self.rows_waiting: int = 0
         self.rows_refused: int = 0
         self.trouble: str | None = None
+        self.is_refused: bool = False
         self.damaged: list[Path] = []
         self._transport = transport
         self._kind = kind
@@ -263,6 +265,7 @@ class SpoolSender:
             await self._transport.check()
         except Away as error:
             if self._go_back(time.monotonic() if error.lost_at is None else error.lost_at):
+                self.is_refused = isinstance(error, Misconfigured)
                 self.trouble = str(error)
                 await self._stop_sending()
                 self._sender = asyncio.create_task(self._send_all())
@@ -375,6 +378,7 @@ class SpoolSender:
                 rows_refused = await self._transport.send(record[_HEAD.size :])
             except Away as error:
                 refused = isinstance(error, Misconfigured) and str(error) != self.trouble
+                self.is_refused = isinstance(error, Misconfigured)
                 self.trouble = str(error)
                 lost_at = min(lost_at, error.lost_at or lost_at)
                 wanted = _RARELY_S if isinstance(error, Misconfigured) else pause
@@ -382,7 +386,7 @@ class SpoolSender:
                 if error.retry_after is not None:
                     least = max(least, min(error.retry_after, _LONGEST_ASKED_S))
             else:
-                self.trouble = None
+                self.trouble, self.is_refused = None, False
                 if number > self._newest:  # what is sent again is refused again
                     self.rows_refused += rows_refused
                 return False
