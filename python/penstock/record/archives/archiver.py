@@ -20,7 +20,7 @@ from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record._network.server import Trust
 from penstock.record.archives.manifest import Fenced
 from penstock.record.archives.postgres_archive import PostgresArchive
-from penstock.record.archives.run_archive import RunArchive
+from penstock.record.archives.run_archive import DamagedFile, RunArchive
 from penstock.record.archives.stores import ArchiveError, Store
 from penstock.record.archives.waiting_run import RunOptions, WaitingRun
 from penstock.record.arrow import load_pyarrow
@@ -426,6 +426,8 @@ class Archiver:
         while True:
             try:
                 result = await asyncio.to_thread(do, *arguments)
+            except DamagedFile as error:
+                self._told(str(error))  # the same call goes on without it
             except ArchiveError as error:
                 self._tell(str(error))
                 await asyncio.sleep(pause)

@@ -21,12 +21,20 @@ from penstock.record.archives.waiting_run import RunOptions, WaitingRun, identit
 from penstock.record.arrow import pyarrow_module
 from penstock.record.schema import beside
 
-__all__ = ["RunArchive", "rows_of_message"]
+__all__ = ["DamagedFile", "RunArchive", "rows_of_message"]
 
 _ROW_GROUP = 131_072
 _NAME = re.compile(r"(\d{12,})-[0-9a-f]{12}\.parquet")
 _ORPHAN_SECONDS = 3600.0
 _JUDGED_ROWS = 4096
+
+
+class DamagedFile(ArchiveError):
+    """A file of an archive is not there, or is not what was written."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(text)
+        self.name = name
 
 
 _Prepared = tuple[list[tuple[str, bytes]], Manifest]
@@ -40,6 +48,7 @@ class RunArchive(WaitingRun[_Prepared]):
         super().__init__(run, options)
         self._store = store
         self._tidied: Manifest | None = None
+        self._damaged: set[str] = set()
 
     def load(self) -> None:
         """Read the manifest, and remove files that an owner left who was killed before it.
@@ -77,7 +86,7 @@ class RunArchive(WaitingRun[_Prepared]):
     def tidy(self, least: int | None = None) -> bool:
         """Join small files, or remove those that were joined long ago; whether it did.
 
-        After an ArchiveError the same call goes on.
+        After an ArchiveError the same call goes on; after DamagedFile, without that file.
 
         Args:
             least: from how many small files on; by default that of the options.
@@ -102,11 +111,18 @@ class RunArchive(WaitingRun[_Prepared]):
 
     def _joined(self, least: int) -> Manifest | None:
         """With one file instead of several small ones."""
-        group = mergeable(self.manifest.files, least, self._options.file_bytes)
+        sound = [each for each in self.manifest.files if each.name not in self._damaged]
+        group = mergeable(sound, least, self._options.file_bytes)
         if not group:
             return None
         first = group[0]
-        table = _by_device_again(joined(self._store, group))
+        try:
+            tables = joined(self._store, group)
+        except DamagedFile as error:
+            # Until the next archiver of this run: the rows that come do not wait for a mended copy.
+            self._damaged.add(error.name)
+            raise
+        table = _by_device_again(tables)
         data = _parquet(table)
         folder, _, before = first.name.rpartition("/")
         name = f"{folder}/{before.partition('-')[0]}-{secrets.token_hex(6)}.parquet"
@@ -296,24 +312,25 @@ def joined(store: Store, files: Iterable[ArchivedFile]) -> list[Any]:
     """The rows of files, a table each.
 
     Raises:
-        ArchiveError: a file is not there, or has other rows than the manifest says.
+        DamagedFile: a file is not there, or has other rows than the manifest says.
+        ArchiveError: the store does not answer.
     """
     pa = pyarrow_module()
     parquet = pyarrow_module("pyarrow.parquet")
     tables = []
     for each in files:
         data = store.read(each.name)
+        where, reason = store.location(each.name), "it is gone, or has other rows than were written"
+        table = None
         try:
-            table = None if data is None else parquet.ParquetFile(pa.BufferReader(data)).read()
+            if data is not None:
+                table = parquet.ParquetFile(pa.BufferReader(data)).read()
         except (pa.ArrowException, OSError) as error:
-            raise ArchiveError(
-                f"{store.location(each.name)} cannot be read ({' '.join(str(error).split())}): "
-                "restore a copy of it"
-            ) from error
+            reason = " ".join(str(error).split())
         if table is None or table.num_rows != each.rows:
-            raise ArchiveError(
-                f"{store.location(each.name)} has changed since it was written: restore a copy of "
-                "it"
+            raise DamagedFile(
+                each.name,
+                f"{where} cannot be joined with others ({reason}): restore a copy of it",
             )
         tables.append(table)
     return tables
@@ -349,7 +366,10 @@ def rows_of_message(message: StreamMessage) -> Any | None:
     names = table.schema.names
     if "device" not in names or "t_utc" not in names:
         return None
-    if not pa.types.is_timestamp(table.schema.field("t_utc").type):
+    if not (
+        pa.types.is_string(table.schema.field("device").type)
+        and pa.types.is_timestamp(table.schema.field("t_utc").type)
+    ):
         return None
     own = [beside(name, _OWN) for name in names]
     if own != names:
