@@ -77,9 +77,10 @@ def add_grafana_command(commands: Any, epilog: str) -> None:
     grafana.add_argument("out", metavar="DIR", help="the folder to write, which must not exist")
     grafana.add_argument(
         "--source",
-        choices=("influx", "postgres", "prometheus"),
+        choices=("influx", "influx2", "influx3", "postgres", "prometheus"),
         default="influx",
-        help="where Grafana reads the data (default: %(default)s)",
+        help="where Grafana reads the data (default: %(default)s): InfluxDB 1, or any that "
+        "answers InfluxQL; InfluxDB 2, in Flux; InfluxDB 3, in SQL; PostgreSQL; Prometheus",
     )
     grafana.add_argument("--limits", metavar="run.toml", help="show the limits of this file")
     grafana.add_argument(
@@ -92,7 +93,8 @@ def add_grafana_command(commands: Any, epilog: str) -> None:
         "--table",
         default="samples",
         metavar="NAME",
-        help="the table of SQLite or PostgreSQL (default: %(default)s)",
+        help="the table of SQLite or PostgreSQL, and the measurement of InfluxDB "
+        "(default: %(default)s)",
     )
     grafana.set_defaults(run=_grafana)
 

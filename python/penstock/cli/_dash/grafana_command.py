@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.cli._dash.grafana_dashboard import SOURCES, UID, DataSource, ShownField, dashboard
+from penstock.cli._dash.grafana_dashboard import ShownField, dashboard
+from penstock.cli._dash.grafana_sources import SOURCES, THIS_MACHINE, UID, DataSource
 from penstock.cli._errors import CommandError, ExitCode, explain_os_error
 from penstock.cli._recording.config import load_config
 from penstock.cli._stored.reading import name_of, read_parts
@@ -21,7 +23,7 @@ __all__ = ["run_grafana"]
 def run_grafana(options: argparse.Namespace) -> int:
     """Write the folder ``options.out`` for the fields of ``options.file``."""
     fields = _fields(options)
-    source = SOURCES[options.source]
+    source = SOURCES[options.source](options.table)
     files = {
         "dashboards/penstock.json": json.dumps(
             dashboard(options.title, fields, source), indent=2, ensure_ascii=False
@@ -45,7 +47,8 @@ def run_grafana(options: argparse.Namespace) -> int:
     except OSError as error:
         raise explain_os_error(error, out, kind="folder", option="DIR") from error
     print(f"wrote {out}: a dashboard with {len(fields)} panels")
-    print(f"  cd {out} && GRAFANA_PASSWORD=... docker compose up, then http://127.0.0.1:3000")
+    given = " ".join(f"{name}=..." for name in ("GRAFANA_PASSWORD", *_secrets(source)))
+    print(f"  cd {shlex.quote(str(out))} && {given} docker compose up, then http://127.0.0.1:3000")
     return ExitCode.OK
 
 
@@ -100,7 +103,9 @@ def datasource_file(source: DataSource) -> str:
     }
     if source.secrets:
         entry["secureJsonData"] = source.secrets
-    return _head("The data source: correct the address; secrets are in the environment.") + (
+    return (
+        _head("The data source: correct the address; secrets are in the environment.")
+        + f"# {THIS_MACHINE} is the machine of the container, as compose.yaml names it.\n"
         "apiVersion: 1\ndatasources:\n  - "
         + _block(entry, "    ").lstrip()
         + "".join(f"# {line}\n" for line in source.note)
@@ -128,6 +133,8 @@ def compose_file(source: DataSource) -> str:
         "    image: grafana/grafana-oss:11.6.0",
         "    ports:",
         '      - "127.0.0.1:3000:3000"',
+        "    extra_hosts:",
+        f'      - "{THIS_MACHINE}:host-gateway"',
         "    environment:",
         "      GF_SECURITY_ADMIN_PASSWORD: ${GRAFANA_PASSWORD:?set GRAFANA_PASSWORD}",
         *(f"      {name}: ${{{name}:-}}" for name in _variables(source)),
@@ -138,10 +145,14 @@ def compose_file(source: DataSource) -> str:
     return _head("Grafana alone; the data source is yours.") + "\n".join(lines) + "\n"
 
 
+def _secrets(source: DataSource) -> list[str]:
+    """What Grafana's environment has for the data source."""
+    return [text.removeprefix("$") for text in source.secrets.values()]
+
+
 def _variables(source: DataSource) -> list[str]:
-    """What Grafana's environment may have for the data source."""
-    text = " ".join([*source.secrets.values(), *source.note])
-    return re.findall(r"\$([A-Z_]+)", text)
+    """Those, and what it has in place of them for other versions."""
+    return [*_secrets(source), *re.findall(r"\$([A-Z_]+)", " ".join(source.note))]
 
 
 def _head(text: str) -> str:

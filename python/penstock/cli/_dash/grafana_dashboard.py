@@ -1,20 +1,16 @@
-"""The dashboard of a recording in Grafana's JSON model: panels, data sources, units."""
+"""The dashboard of a recording in Grafana's JSON model: panels, limits, units."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from penstock.record.schema import beside
+from penstock.cli._dash.grafana_sources import UID, DataSource
 
-__all__ = ["SOURCES", "UID", "DataSource", "ShownField", "dashboard", "grafana_unit"]
-
-UID = "penstock-data"
-"""Of the data source: fixed, because a provisioned dashboard gets no ``${DS_...}`` filled in."""
+__all__ = ["ShownField", "dashboard", "grafana_unit"]
 
 _COLUMNS = 24
 _CURVE = (12, 8)
@@ -79,7 +75,9 @@ def dashboard(title: str, fields: Sequence[ShownField], source: DataSource) -> d
         "time": {"from": "now-15m", "to": "now"},
         "refresh": "5s",
         "panels": panels,
-        "templating": {"list": []},
+        "templating": {
+            "list": [{**variable, "datasource": where} for variable in source.variables]
+        },
         "annotations": {"list": annotations},
     }
 
@@ -97,6 +95,7 @@ def _curve(
         "title": field.name.replace("_", " "),
         "gridPos": dict(place),
         "datasource": where,
+        **({} if source.shortest_interval is None else {"interval": source.shortest_interval}),
         "targets": [{"refId": "A", "datasource": where, **source.curve(field.name)}],
         "fieldConfig": {
             "defaults": {
@@ -170,128 +169,3 @@ def grafana_unit(unit: str | None) -> str:
     if unit is None:
         return "none"
     return _UNITS.get(unit, f"suffix: {unit}")
-
-
-# The data sources: how Grafana reaches each, and how a panel asks it.
-
-
-@dataclass(frozen=True, slots=True)
-class DataSource:
-    """A kind of data source.
-
-    Attributes:
-        kind: Grafana's name of its plugin.
-        settings: what its provisioning file says beside name, uid and type.
-        secrets: settings that come from the environment of Grafana.
-        curve: the query of a field over time, a series a device.
-        last: the query of the last value of a field, for each device; for InfluxDB and Prometheus
-            that of the curve.
-        events: the query of events, as an annotation; None where there are none.
-        note: lines of its provisioning file that tell of other versions.
-    """
-
-    kind: str
-    settings: Mapping[str, Any]
-    secrets: Mapping[str, str]
-    curve: Callable[[str], dict[str, Any]]
-    events: Mapping[str, Any] | None
-    note: tuple[str, ...] = ()
-
-
-def _influx_name(name: str) -> str:
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _influx_curve(field: str) -> dict[str, Any]:
-    name = _influx_name(beside(field, ("", "time")))  # as InfluxSink writes it
-    return {
-        "rawQuery": True,
-        "query": f'SELECT mean({name}) FROM "samples" WHERE $timeFilter '
-        'GROUP BY time($__interval), "device" fill(none)',
-        "resultFormat": "time_series",
-        "alias": "$tag_device",
-    }
-
-
-def _sql_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _sql_curve(field: str) -> dict[str, Any]:
-    return {
-        "rawQuery": True,
-        "editorMode": "code",
-        "format": "time_series",
-        "rawSql": f"SELECT $__timeGroupAlias(t_utc, $__interval), device AS metric, "
-        f"avg({_sql_name(field)}) AS value FROM samples WHERE $__timeFilter(t_utc) "
-        f"AND {_sql_name(field)} IS NOT NULL GROUP BY 1, 2 ORDER BY 1",
-    }
-
-
-def _prometheus_curve(field: str) -> dict[str, Any]:
-    return {
-        "editorMode": "code",
-        "expr": f"penstock_field_value{{field={json.dumps(field, ensure_ascii=False)}}}",
-        "legendFormat": "{{device}}",
-        "range": True,
-    }
-
-
-SOURCES: Mapping[str, DataSource] = MappingProxyType(
-    {
-        "influx": DataSource(
-            "influxdb",
-            {
-                "url": "http://influxdb:8086",
-                "user": "grafana",
-                "jsonData": {"dbName": "lab", "httpMode": "POST"},
-            },
-            {"password": "$INFLUX_PASSWORD"},
-            _influx_curve,
-            {
-                "target": {
-                    "refId": "Events",
-                    "rawQuery": True,
-                    "query": 'SELECT "message", "event" FROM "events" WHERE $timeFilter',
-                },
-                "query": 'SELECT "message", "event" FROM "events" WHERE $timeFilter',
-                "textColumn": "message",
-                "tagsColumn": "event",
-            },
-            (
-                "InfluxDB 2 and 3 know tokens instead of users. They answer InfluxQL for a",
-                "database of version 3, and for a bucket of version 2 that has a DBRP mapping.",
-                "Instead of user, jsonData and secureJsonData write then:",
-                '    jsonData: {dbName: lab, httpMode: POST, httpHeaderName1: "Authorization"}',
-                '    secureJsonData: {httpHeaderValue1: "Token $INFLUX_TOKEN"}',
-            ),
-        ),
-        "postgres": DataSource(
-            "grafana-postgresql-datasource",
-            {
-                "url": "postgres:5432",
-                "user": "grafana",
-                "jsonData": {"database": "lab", "sslmode": "require", "postgresVersion": 1500},
-            },
-            {"password": "$POSTGRES_PASSWORD"},
-            _sql_curve,
-            {
-                "target": {
-                    "refId": "Events",
-                    "rawQuery": True,
-                    "editorMode": "code",
-                    "format": "table",
-                    "rawSql": "SELECT t_utc AS time, message AS text, event AS tags FROM samples "
-                    "WHERE event IS NOT NULL AND $__timeFilter(t_utc) ORDER BY 1",
-                }
-            },
-        ),
-        "prometheus": DataSource(
-            "prometheus",
-            {"url": "http://prometheus:9090", "jsonData": {"httpMode": "POST"}},
-            {},
-            _prometheus_curve,
-            None,
-        ),
-    }
-)
