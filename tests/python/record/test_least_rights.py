@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import urllib.error
 from pathlib import Path
 
 import anyio
@@ -38,7 +39,7 @@ def rights(server: str) -> str:
     return text
 
 
-async def test_a_recorder_only_writes_into_influxdb(
+async def test_a_recorder_only_writes_into_influxdb_and_grafana_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with influx_server(auth=True) as server:
@@ -51,7 +52,10 @@ async def test_a_recorder_only_writes_into_influxdb(
         monkeypatch.setenv("INFLUX_PASSWORD", "long and random")
         async with InfluxSink(server.url(), spool=tmp_path / "spool", **PATIENT) as sink:
             await sink.write_batch(flow_batch(2))
+        server.login = ("grafana", "another one")
         assert len(server.query("SELECT Mass_Flow FROM samples")) == 2
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            server.write("samples v=1 1")
 
 
 @pytest.mark.parametrize(
