@@ -287,6 +287,21 @@ def test_a_broker_that_is_killed_gets_each_alarm_and_keeps_its_state(tmp_path: P
     assert any(topic == "lab/alarms/argon/Mass_Flow/1" for _, topic, _ in subscriber.messages)
 
 
+@pytest.mark.slow
+def test_a_device_with_a_slash_is_one_level_of_a_topic(tmp_path: Path) -> None:
+    """As in the topics of its samples: who subscribes to ``alarms/+/+/+`` would else miss it."""
+    alarms = book(tmp_path, "mqtt")
+    with mosquitto() as broker:
+        delivery = AlarmDelivery(alarms, {"mqtt": MqttAlarms(broker.url("lab"))}, 0.05)
+        delivery.start()
+        with broker.subscriber("lab/alarms/#") as subscriber:
+            alarms.begin("oven/left/Temp/1", "too high", 3.0)
+            delivery.look()
+            subscriber.wait_for(1)
+            assert delivery.close(30) == 0
+    assert [topic for _, topic, _ in subscriber.messages] == ["lab/alarms/oven%2Fleft/Temp/1"]
+
+
 def test_a_value_that_json_cannot_have_holds_up_no_alarm(tmp_path: Path, secret: Path) -> None:
     alarms = book(tmp_path, "hook")
     with receiver(SECRET) as hook:

@@ -379,7 +379,8 @@ class MqttAlarms:
         payload = json.dumps(event).encode()
         try:
             broker = await self._connected()
-            levels = "/".join(map(topic_level, event["alarm"].split("/")))
+            # DEVICE/FIELD/NUMBER; a device's name may have a slash itself.
+            levels = "/".join(map(topic_level, event["alarm"].rsplit("/", 2)))
             state = f"{self._address.name}/alarms/{levels}"
             await broker.announce(Message(state, payload, 1, retain=True))
             topic = f"{self._address.name}/alarm_events"
