@@ -37,8 +37,10 @@ class PostgresSink(NetworkSink):
             count too.
         table: the name of the table; ``schema.table`` names an existing schema.
         overwrite: drop an existing table when the first rows reach the server.
-        append: continue an existing table. Without either, ``open`` raises SinkExistsError; if the
-            server did not answer at ``open``, the rows go to the next free name, ``samples_2``.
+        append: continue the last existing table if it has the same columns and metadata, else
+            begin the next one, ``samples_2``. Each run of a recorder has metadata of its own.
+            Without either, ``open`` raises SinkExistsError; if the server did not answer at
+            ``open``, the rows go to the next free name too.
         spool: the folder; by default ``TABLE.postgres-spool`` in the current folder.
         spool_bytes: the largest size of the spool. Beyond it, writing raises SinkWriteError.
         connect_timeout: seconds to wait for a connection.
