@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import anyio.lowlevel
 import pytest
 
 from penstock.cli._errors import CommandError, ExitCode
+from penstock.cli._recording import config as config_of_runs
 from penstock.cli._recording import network_sinks
 from penstock.cli._recording.config import parse_config, sink_of_option
 from penstock.cli._recording.network_sinks import NetworkSinks
@@ -29,6 +31,23 @@ def test_a_table_names_a_server_and_its_options() -> None:
     assert config.sinks == (SinkPlan("influx://h/lab", {"token_file": "t"}),)
 
 
+def test_a_table_limits_the_spool_and_what_a_crash_may_lose() -> None:
+    options = "spool_bytes = 2_000_000_000\nloss_interval = 5\n"
+    nats = SINK.format("nats://h/lab") + options + "lag = 0.5\n"
+    postgres = SINK.format("postgresql://me@h/lab") + options + "timescale = true\n"
+    config = parse_config((DEVICE.format("p") + nats + postgres).encode(), "run.toml")
+    common = {"spool_bytes": 2_000_000_000, "loss_interval": 5.0}
+    assert [plan.options for plan in config.sinks] == [
+        {"lag": 0.5, **common},
+        {"timescale": True, **common},
+    ]
+
+
+def test_the_keys_of_a_table_are_options_of_its_sink() -> None:
+    for scheme, (_, sink) in network_sinks._KINDS.items():
+        assert set(config_of_runs._OPTIONS[scheme]) <= set(inspect.signature(sink).parameters)
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
@@ -40,6 +59,9 @@ def test_a_table_names_a_server_and_its_options() -> None:
         (SINK.format("influx://me:secret@h/lab"), "must not contain a user or a password"),
         (SINK.format("influx://h/lab") + "tokenfile = 'x'\n", "did you mean token_file"),
         (SINK.format("influx://h/lab") + "measurement = 3\n", "measurement = 3 is not text"),
+        (SINK.format("influx://h/lab") + 'spool_bytes = "8GB"\n', "is not a whole number"),
+        (SINK.format("influx://h/lab") + "loss_interval = -1\n", "is out of range"),
+        (SINK.format("influx://h/lab") + "lag = 1\n", "unknown key"),
     ],
 )
 def test_a_wrong_table_is_refused_without_its_secret(table: str, message: str) -> None:

@@ -353,10 +353,11 @@ def _protocol_of(device: DevicePlan) -> str:
 
 # The servers of a run: the ``[[sink]]`` tables of its file, and ``--to`` of the command line.
 
-_INFLUX = ("measurement", "events", "token_file", "ca_file", "spool")
-_MQTT = ("password_file", "ca_file", "spool")
-_NATS = ("stream", "token_file", "ca_file", "spool")
-_POSTGRES = ("table", "spool")
+_SPOOLED = ("spool", "spool_bytes", "loss_interval")
+_INFLUX = ("measurement", "events", "token_file", "ca_file", *_SPOOLED)
+_MQTT = ("password_file", "ca_file", "lag", *_SPOOLED)
+_NATS = ("stream", "token_file", "ca_file", "lag", *_SPOOLED)
+_POSTGRES = ("table", "timescale", *_SPOOLED)
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "influx": _INFLUX,
     "influxs": _INFLUX,
@@ -382,14 +383,24 @@ def sink_plan(table: Table) -> SinkPlan:
             ExitCode.CONFIG,
         )
     table.refuse_unknown(("url", *_OPTIONS[scheme]))
-    options = {
-        name: table.text(name, "a name") for name in _OPTIONS[scheme] if name in table.entries
-    }
+    options = {name: _option(table, name) for name in _OPTIONS[scheme] if name in table.entries}
     plan = SinkPlan(url, options)
     if (wrong := _wrong(plan)) is not None:
         # Without the value: it may hold a password.
         raise CommandError(f"{table.file}: {table.label}: {wrong}", ExitCode.CONFIG)
     return plan
+
+
+def _option(table: Table, name: str) -> str | float | bool:
+    if name == "spool_bytes":
+        return table.integer(name, "a number of bytes", low=1 << 20, high=1 << 50)
+    if name == "loss_interval":
+        return table.number(name, "seconds", low=0, to=3600)
+    if name == "lag":
+        return table.number(name, "seconds", low=0, to=86_400)
+    if name == "timescale":
+        return table.truth(name)
+    return table.text(name, "a name")
 
 
 def sink_of_option(url: str) -> SinkPlan:

@@ -149,7 +149,7 @@ class NetworkSinks:
         return sink
 
     def _made(self, place: int, plan: SinkPlan) -> NetworkSink:
-        options = dict(plan.options)
+        options: dict[str, Any] = dict(plan.options)
         name, _ = _KINDS[scheme_of(plan.url)]
         number = f"-{place + 1}" if place else ""
         spool = Path(options.pop("spool", self._plan.out / f"samples.{name}-spool{number}"))

@@ -126,7 +126,7 @@ class SinkPlan:
     """A server that the run goes to beside its files; ``options`` are those of its sink."""
 
     url: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str | float | bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
