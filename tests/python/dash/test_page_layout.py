@@ -10,8 +10,8 @@ from playwright.sync_api import FloatRect, Locator, Page, expect
 from penstock.dash import Board, Limits
 from tests.python.conftest import CORE_MISSING
 from tests.python.dash.page_state import drawn
+from tests.python.dash.served_boards import FakeControls
 from tests.python.dash.tables import sample, table, wave
-from tests.python.dash.test_server import FakeControls
 
 pytestmark = pytest.mark.skipif(CORE_MISSING, reason="penstock._core is not built")
 

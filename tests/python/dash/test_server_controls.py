@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import anyio
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from penstock.dash import Board, ControlError
+from penstock.dash import Board
 from tests.python.conftest import CORE_MISSING
-from tests.python.dash.served_boards import get, recorded, refusal
+from tests.python.dash.served_boards import FakeControls, get, recorded, refusal
 
 pytestmark = pytest.mark.skipif(CORE_MISSING, reason="penstock._core is not built")
-
-
-class FakeControls:
-    """Controls that keep what was asked of them."""
-
-    def __init__(self) -> None:
-        self.changes: list[tuple[str, object]] = []
-        self.hold: anyio.Event | None = None
-
-    def abilities(self, device: str) -> Sequence[str]:
-        return ["setpoint", "gas"]
-
-    async def set_setpoint(self, device: str, value: float) -> str:
-        if value < 0:
-            raise ControlError(f"{device} takes no negative setpoint")
-        if self.hold is not None:
-            await self.hold.wait()
-        self.changes.append((device, value))
-        return f"{device} has {value:g}"
-
-    async def set_gas(self, device: str, gas: str) -> str:
-        self.changes.append((device, gas))
-        return f"{device} has {gas}"
-
-    async def gases(self, device: str) -> Sequence[str]:
-        return ["Ar", "N2"]
 
 
 @pytest.mark.parametrize(
