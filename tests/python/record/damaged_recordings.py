@@ -1,18 +1,22 @@
 """Recordings with flipped bytes and cut ends, through every command that reads them.
 
 A damaged file may be unreadable, in part or in whole. It may never crash the process, hang it,
-print a traceback, or be called a defect of Penstock. Each child process works on some copies, so a
-crash is seen and the copy is known.
+print a traceback, or be called a defect of Penstock. Each child process works on many copies, so a
+crash is seen and the copy is known; what the commands import, its parent has imported.
 
 ::
 
     python -m tests.python.record.damaged_recordings 2000 500 tests/results/damaged_recordings.json
+
+Names of recordings and of commands behind the file choose these only. The results of the others
+stay in the file, if they are of as many copies.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import gc
 import io
 import json
 import mmap
@@ -24,7 +28,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -66,10 +70,10 @@ _ALLOWED = {
 }
 COMMANDS = (*_ALLOWED,)
 """In this order on one copy. ``recover`` changes it; ``resume`` has another one."""
-_CHANGING = ("resume", "recover")
 _MIXED_UNITS = re.compile(r" is in .* and later in ")
-_COPIES_A_CHILD = 25
+_COPIES_A_CHILD = 100
 _SECONDS_A_COPY = 120
+_MEMORY = "/dev/shm"  # where a sync costs nothing; damage is all that is asked about
 _TEXT = 4096
 _ABOUT = {
     "rate_hz": 10,
@@ -296,22 +300,36 @@ def judge(command: str, code: int, text: str) -> str:
     return ""
 
 
-def _work(original: Original, numbers: range, seed: str, cut: bool, notes: Notes, to: int) -> None:
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Copies of one recording, damaged in one way, and the commands that they go through."""
+
+    original: Original
+    commands: tuple[str, ...]
+    seed: str
+    cut: bool
+
+
+def _work(trial: Trial, numbers: range, notes: Notes, to: int) -> None:
     """Do all commands on the copies ``numbers``, and send what came out to ``to``."""
+    original = trial.original
     results: collections.Counter[str] = collections.Counter()
     faults = []
     # The grammar of the command line has nothing to do with a file, and takes half of the time.
     once = mock.patch.object(_parser, "build_parser", return_value=_parser.build_parser())
-    with once, tempfile.TemporaryDirectory() as folder:
+    with once, _folder() as folder:
         for number in numbers:
             signal.alarm(_SECONDS_A_COPY)
-            choice = random.Random(f"{seed} {original.name} {cut} {number}")
+            choice = random.Random(f"{trial.seed} {original.name} {trial.cut} {number}")
             path = original.copy(Path(folder, str(number)))
-            damage(choice.choice(original.files(path.parent)), choice, cut=cut)
-            for command in COMMANDS:
-                notes.say(
-                    f"{original.name}, {'cut' if cut else 'flipped'}, copy {number}, {command}"
-                )
+            damage(choice.choice(original.files(path.parent)), choice, cut=trial.cut)
+            for command in trial.commands:
+                how = "cut" if trial.cut else "flipped"
+                notes.say(f"{original.name}, {how}, copy {number}, {command}")
                 code, text = _run(command, path)
                 results[f"{command}: {code}"] += 1
                 if fault := judge(command, code, text):
@@ -321,7 +339,7 @@ def _work(original: Original, numbers: range, seed: str, cut: bool, notes: Notes
         json.dump([results, faults], file)
 
 
-def examine(original: Original, count: int, seed: str, *, cut: bool) -> tuple[Any, list[str]]:
+def examine(trial: Trial, count: int) -> tuple[Any, list[str]]:
     """The codes of all commands on ``count`` damaged copies, and what was wrong."""
     results: collections.Counter[str] = collections.Counter()
     faults: list[str] = []
@@ -335,7 +353,7 @@ def examine(original: Original, count: int, seed: str, *, cut: bool) -> tuple[An
                 code = 1
                 try:
                     os.close(source)
-                    _work(original, numbers, seed, cut, notes, to)
+                    _work(trial, numbers, notes, to)
                     code = 0
                 finally:
                     os._exit(code)
@@ -355,19 +373,25 @@ def examine(original: Original, count: int, seed: str, *, cut: bool) -> tuple[An
     return dict(sorted(results.items())), faults
 
 
-def run(flipped: int, truncated: int, seed: str, only: list[str]) -> Iterator[tuple[str, Any]]:
-    """The results of each recording by its name."""
-    with tempfile.TemporaryDirectory() as folder:
+def run(
+    flipped: int, truncated: int, seed: str, only: Collection[str]
+) -> Iterator[tuple[str, Any]]:
+    """The results of each recording by its name; ``only`` has recordings and commands."""
+    commands = tuple(command for command in COMMANDS if command in only) or COMMANDS
+    names = {*only}.difference(COMMANDS)
+    with _folder() as folder:
         for original in originals(Path(folder)):
-            if only and original.name not in only:
+            if names and original.name not in names:
                 continue
-            for command in COMMANDS:
-                if command not in _CHANGING:
-                    code, text = _run(command, original.copy(Path(folder, "sound")))
-                    assert code == 0, (original.name, command, text)
-                    shutil.rmtree(Path(folder, "sound"))
-            codes, faults = examine(original, flipped, seed, cut=False)
-            cut_codes, cut_faults = examine(original, truncated, seed, cut=True)
+            for command in commands:
+                sound = original.copy(Path(folder, "sound"))
+                code, text = _run(command, sound)
+                assert code == 0, (original.name, command, text)
+                shutil.rmtree(sound.parent)
+            gc.collect()
+            gc.freeze()  # A child does not copy what its parent has imported.
+            codes, faults = examine(Trial(original, commands, seed, cut=False), flipped)
+            cut_codes, cut_faults = examine(Trial(original, commands, seed, cut=True), truncated)
             yield (
                 original.name,
                 {
@@ -378,19 +402,44 @@ def run(flipped: int, truncated: int, seed: str, only: list[str]) -> Iterator[tu
             )
 
 
+def joined(known: Any, new: Any) -> Any:
+    """New results of a recording with the known ones of other commands on as many copies."""
+    ways = ("flipped", "truncated")
+    if known is None or any(known[way]["copies"] != new[way]["copies"] for way in ways):
+        return new
+    result: dict[str, Any] = {}
+    done = set()
+    for way in ways:
+        done |= {code.partition(":")[0] for code in new[way]["codes"]}
+        codes = {
+            code: count
+            for code, count in known[way]["codes"].items()
+            if code.partition(":")[0] not in done
+        }
+        result[way] = {
+            "copies": new[way]["copies"],
+            "codes": dict(sorted({**codes, **new[way]["codes"]}.items())),
+        }
+    # "csv, flipped, copy 7, query: query ends with 1"
+    others = [f for f in known["faults"] if re.split(", |: ", f)[3] not in done]
+    result["faults"] = others + new["faults"]
+    return result
+
+
 def _main() -> int:
     flipped, truncated, *rest = sys.argv[1:]
-    out = Path(rest[0]) if rest and rest[0].endswith(".json") else None
-    only = rest[1:] if out else rest
-    results = {}
-    for name, result in run(int(flipped), int(truncated), "1", only):
-        results[name] = result
+    out = Path(rest.pop(0)) if rest and rest[0].endswith(".json") else None
+    results = json.loads(out.read_text()) if out is not None and out.exists() else {}
+    faults = 0
+    for name, result in run(int(flipped), int(truncated), "1", rest):
+        results[name] = joined(results.get(name), result)
+        faults += len(result["faults"])
         print(f"{name}: {len(result['faults'])} faults", flush=True)
         for fault in result["faults"][:5]:
             print(f"  {fault}", flush=True)
-    if out is not None:
-        out.write_text(json.dumps(results, indent=2) + "\n")
-    return int(any(result["faults"] for result in results.values()))
+        if out is not None:
+            out.write_text(json.dumps(results, indent=2) + "\n")
+    return int(bool(faults))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,14 @@ from penstock.record import (
     SqliteSink,
 )
 from tests.python.record.batches import flow_batch
-from tests.python.record.damaged_recordings import COMMANDS, Original, examine, originals
+from tests.python.record.damaged_recordings import (
+    COMMANDS,
+    Original,
+    Trial,
+    examine,
+    joined,
+    originals,
+)
 
 pa = pytest.importorskip("pyarrow")
 
@@ -279,9 +286,27 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Original]:
 )
 def test_no_damage_is_a_crash_or_a_defect(sound: dict[str, Original], name: str, cut: bool) -> None:
     """A small sample of what ``damaged_recordings`` does with thousands of copies."""
-    codes, faults = examine(sound[name], 4, "sample", cut=cut)
+    codes, faults = examine(Trial(sound[name], COMMANDS, "sample", cut), 4)
     assert faults == []
     assert sum(codes.values()) == 4 * len(COMMANDS)
+
+
+def test_results_of_other_commands_stay_beside_new_ones() -> None:
+    def results(copies: int, **codes: int) -> dict[str, Any]:
+        counts = {name.replace("_", ": "): count for name, count in codes.items()}
+        commands = dict.fromkeys(name.partition("_")[0] for name in codes)
+        return {
+            **{way: {"copies": copies, "codes": counts} for way in ("flipped", "truncated")},
+            "faults": [f"csv, cut, copy 7, {command}: wrong" for command in commands],
+        }
+
+    known = results(8, verify_0=8, query_5=8)
+    new = results(8, query_0=7, query_5=1)
+    found = joined(known, new)
+    assert found["flipped"]["codes"] == {"query: 0": 7, "query: 5": 1, "verify: 0": 8}
+    assert found["faults"] == [f"csv, cut, copy 7, {name}: wrong" for name in ("verify", "query")]
+    assert joined(known, results(9, query_0=9)) == results(9, query_0=9)
+    assert joined(None, new) == new
 
 
 def test_offsets_out_of_their_bounds_are_found_before_they_are_used(tmp_path: Path) -> None:
