@@ -44,7 +44,6 @@ from penstock.record.schema import RecordSchema
 __all__ = ["check_seals"]
 
 _UNREADABLE: tuple[type[Exception], ...] = (RecordError, *UNREADABLE)
-_HOW = {"failed": "ended by an error"}
 
 
 def check_seals(path: str | os.PathLike[str], key: PublicKey | None = None) -> list[SealFindings]:
@@ -133,7 +132,7 @@ def _check_parts(
     for part in listed.parts:
         ended = part.entry.get("ended", "closed")
         if ended != "continued":
-            findings.ended.append(_HOW.get(ended, str(ended)))
+            findings.ended.append(HOW.get(ended, str(ended)))
     if growing:
         findings.ended.append("growing")
     elif journals or (sealed and sealed[-1].entry.get("ended") == "continued"):

@@ -402,7 +402,7 @@ def _seal_if_missing(
     Its parts are removed afterwards, so a file that has changed meanwhile must not get new seals.
     """
     found = check_file(path)
-    if found.unchanged:
+    if found.sealed and not (found.problems or found.remarks):
         return
     reason = next(iter(found.problems), "")
     if not found.sealed:

@@ -41,6 +41,7 @@ from penstock.record._parts.parts_folder import PartsFolder, parts_path
 from penstock.record._parts.recovery import recover_folder
 from penstock.record._parts.table_formats import TableFormat
 from penstock.record._seals.digests import SigningKey, digest_name
+from penstock.record._seals.seal import end_by
 from penstock.record.arrow import pyarrow_module
 from penstock.record.damage import UNREADABLE
 from penstock.record.errors import RecoveryError, SinkExistsError, SinkWriteError
@@ -105,6 +106,7 @@ class PartsFile:
         self._began_at = self._sealed_at = 0.0
         self._paths: list[Path] = []
         self._failed = False
+        self._ended = "closed"
         self._before: int | None = None  # rows that were there when it was opened
         self._taken = 0
 
@@ -148,8 +150,8 @@ class PartsFile:
             raise SinkWriteError(f"{self.path} accepts no more samples after an earlier error")
         try:
             self._write(batch)
-        except BaseException:
-            self._failed = True
+        except BaseException as error:
+            self._fail(error)
             raise
 
     def sync(self) -> None:
@@ -165,8 +167,8 @@ class PartsFile:
                     self._end_part()
                 else:
                     self._seal({})
-        except BaseException:
-            self._failed = True
+        except BaseException as error:
+            self._fail(error)
             raise
 
     def position(self) -> int | None:
@@ -179,6 +181,10 @@ class PartsFile:
         if position is None or self._before is None:
             return None
         return int(self._before - position)
+
+    def _fail(self, error: BaseException) -> None:
+        self._failed = True
+        self._ended = end_by(error)
 
     def _rows_there(self) -> int | None:
         """The rows of the recording that is continued, by the ends of its files; None: unknown."""
@@ -397,13 +403,12 @@ class PartsFile:
             # As in sync(): the part itself makes many rows durable.
             if not self._failed and self._unwritten_rows < _ROWS_WORTH_A_PART:
                 self._write_journal()
-            ended = "failed" if failed else "closed"
             if self._journal is not None:
-                self._end_part(in_json, keep_empty=True, ended=ended)
+                self._end_part(in_json, keep_empty=True, ended=self._ended)
             elif self._sealed and not self.single:
                 # The last part was final before: a line without files tells the end of the run.
                 with explained("write", self.path):
-                    self.folder.note(self._number, [], 0, {"ended": ended}, self._key)
+                    self.folder.note(self._number, [], 0, {"ended": self._ended}, self._key)
             if self.single:
                 self._paths = compact(
                     self.folder,
@@ -414,6 +419,7 @@ class PartsFile:
                     append=self._append,
                     sealed=self._sealed,
                     key=self._key,
+                    ended=self._ended,
                     force=self._force,
                 )
         except RecoveryError as error:

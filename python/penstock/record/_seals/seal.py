@@ -6,6 +6,7 @@ file have the same length, so that a line can take the place of another.
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import sys
@@ -21,6 +22,7 @@ __all__ = [
     "ENDS",
     "Seal",
     "SealList",
+    "end_by",
     "head_line",
     "read_seals",
     "seal_before_digest",
@@ -36,6 +38,7 @@ cut off; and of the last range of a run, by how the run ended. ``cut off`` is a 
 :func:`penstock.record.recover` has made."""
 ENDS = KINDS[3:]
 """The kinds of the last seal of a run that was not cut off."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _LINE = re.compile(
     rb'(\{.*), "digest": "(' + DIGEST_TEXT + rb')"(?:, "signature": "([0-9a-f]{128})")?'
@@ -79,6 +82,17 @@ class Seal:
 def seals_path(path: Path) -> Path:
     """Where the seals of a file lie: ``run.csv`` -> ``run.csv.seals``."""
     return path.with_name(path.name + ".seals")
+
+
+def end_by(error: BaseException) -> str:
+    """The kind of the last seal of a run that an error has ended."""
+    cause: BaseException | None = error
+    while cause is not None:
+        full = getattr(cause, "sqlite_errorname", "").startswith("SQLITE_FULL")
+        if full or (isinstance(cause, OSError) and cause.errno in _FULL):
+            return "no space"
+        cause = cause.__cause__
+    return "failed"
 
 
 def head_line(digest: str, file_id: str, public_key: str) -> bytes:

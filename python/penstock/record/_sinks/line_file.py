@@ -6,7 +6,6 @@ columns change or when it is rotated.
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from abc import ABC, abstractmethod
@@ -39,7 +38,7 @@ from penstock.record._files.line_ends import (
 )
 from penstock.record._seals.digests import SigningKey
 from penstock.record._seals.line_end_changes import has_changed_line_ends
-from penstock.record._seals.seal import seals_path
+from penstock.record._seals.seal import end_by, seals_path
 from penstock.record._seals.seal_writer import SealWriter
 from penstock.record.errors import SinkExistsError, SinkWriteError
 from penstock.record.schema import RecordSchema
@@ -191,13 +190,18 @@ class LineFile(ABC):
             self._put(self._lines(fitted, start, stop), stop - start, outer)
 
     def sync(self) -> None:
-        if self._regular and self._descriptor >= 0:
+        if not self._regular or self._descriptor < 0:
+            return
+        try:
             with explained("sync", self.paths[-1]):
                 os.fdatasync(self._descriptor)
                 check_not_removed(self._descriptor, self.paths[-1])
             if self._seals is not None:
                 with explained("seal", self.paths[-1]):
                     self._seals.seal()
+        except SinkWriteError as error:
+            self._ended = end_by(error)
+            raise
 
     def close(self, facts: Mapping[str, Any]) -> None:
         if self._descriptor < 0:
@@ -376,7 +380,7 @@ class LineFile(ABC):
             write_fully(self._descriptor, data)
         except OSError as error:
             self._failed = True
-            self._ended = "no space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "failed"
+            self._ended = end_by(error)
             kept = self._cut_torn_line(stamps)
             failure = explain("write", self.paths[-1], error)
             raise SinkWriteError(f"{failure}; {kept}") from error

@@ -20,6 +20,7 @@ from penstock.record._files.files import check_not_removed, explain, explained
 from penstock.record._files.sqlite_log import keep_torn_log, release_lock, take_lock
 from penstock.record._seals.digests import SigningKey
 from penstock.record._seals.row_seals import RowSeals, batch_of_rows, begin_of_table
+from penstock.record._seals.seal import end_by
 from penstock.record.errors import (
     RecoveryError,
     SinkExistsError,
@@ -443,8 +444,7 @@ class SqliteFile:
 
     def failed_by(self, error: Exception) -> None:
         """Remember how the run has ended, for the last seal."""
-        full = getattr(error, "sqlite_errorname", "").startswith("SQLITE_FULL")
-        self._ended = "no space" if full else "failed"
+        self._ended = end_by(error)
 
     def take_back(self) -> None:
         """Forget the rows of the transaction that an error has ended, as SQLite has."""
