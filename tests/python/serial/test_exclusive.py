@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from penstock.serial import PortBusyError, SerialConfig, open_serial_port
+from penstock.serial import PortBusyError, PortNotFoundError, SerialConfig, open_serial_port
+from penstock.serial._tty import lock_files
 from tests.python.serial.pty_peer import PtyPeer
 
 pytestmark = pytest.mark.anyio
@@ -152,3 +154,61 @@ async def test_lock_taken_between_open_and_close_is_exclusive(peer: PtyPeer) -> 
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         os.close(other)
+
+
+@pytest.fixture
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of lock files, where a pseudo-terminal may have one too."""
+    monkeypatch.setattr(lock_files, "_FOLDERS", (str(tmp_path),))
+    monkeypatch.setattr(lock_files, "_NEVER_LOCKED", ("/nowhere/",))
+    return tmp_path
+
+
+def a_process() -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("form", ["%10d\n", "%d", "%d minicom root\n", "binary"])
+async def test_lock_file_of_a_program_that_runs_is_respected(
+    peer: PtyPeer, locks: Path, tmp_path: Path, form: str
+) -> None:
+    link = tmp_path / "by-id"
+    link.symlink_to(peer.path)
+    with a_process() as holder:
+        number = holder.pid
+        text = "" if form == "binary" else form % number
+        content = text.encode() or number.to_bytes(4, sys.byteorder)
+        (locks / f"LCK..pts_{Path(peer.path).name}").write_bytes(content)
+        for path in (peer.path, str(link)):
+            with pytest.raises(PortBusyError, match=rf"process {number} \(.*LCK\.\.pts_.*; end it"):
+                await open_serial_port(path)
+        assert peer.settings() == peer.found_as
+        async with await open_serial_port(peer.path, SHARED) as port:
+            with pytest.raises(PortBusyError):
+                await port.configure(SerialConfig())
+        holder.communicate()
+    async with await open_serial_port(peer.path):  # it has ended, and left the file
+        pass
+
+
+@pytest.mark.parametrize("content", [b"", b"minicom\n", b"0\n", b"9" * 70, bytes(4)])
+async def test_lock_file_that_names_no_process_is_ignored(
+    peer: PtyPeer, locks: Path, content: bytes
+) -> None:
+    (locks / f"LCK..pts_{Path(peer.path).name}").write_bytes(content)
+    async with await open_serial_port(peer.path):
+        pass
+
+
+async def test_lock_file_of_this_process_is_ignored(peer: PtyPeer, locks: Path) -> None:
+    (locks / f"LCK..pts_{Path(peer.path).name}").write_text(f"{os.getpid():10}\n")
+    async with await open_serial_port(peer.path):
+        pass
+
+
+async def test_lock_file_of_a_port_that_is_missing_does_not_hide_that(locks: Path) -> None:
+    with a_process() as holder:
+        (locks / "LCK..ttyNONE").write_text(str(holder.pid))
+        with pytest.raises(PortNotFoundError):
+            await open_serial_port("/dev/ttyNONE")
+        holder.communicate()

@@ -27,7 +27,7 @@ from types import TracebackType
 
 from penstock.serial._tty import system_calls
 from penstock.serial._tty.driver_modes import LowLatency, RS485Mode
-from penstock.serial._tty.exclusive import PortLock, busy_error
+from penstock.serial._tty.exclusive import PortLock, busy_error, check_lock_file
 from penstock.serial._tty.system_calls import PendingIoctl, begin_ioctl, descriptor_calls, is_pty
 from penstock.serial._tty.termios2 import (
     LineSettings,
@@ -70,6 +70,8 @@ class TtyDevice:
         self._fd = -1
         require_known_abi()
         self.path = path
+        if config.exclusive:
+            check_lock_file(path)  # before it is opened, which raises the lines
         opened = _open_at_once(path, config)
         if opened is None:
             fd = _open(path)

@@ -6,7 +6,7 @@ takes it (pyserial, picocom, minicom and this package do), privileged or not, bu
 Together they miss only a privileged program that takes no lock.
 A program may also have locked the file with ``lockf`` or ``fcntl`` (a record lock), which neither
 affects. Such a lock is respected, and none is taken: it would end with any descriptor of the port
-that this process closes (fcntl(2)).
+that this process closes (fcntl(2)). Exclusive use also respects the lock files of UUCP.
 
 A port opened without exclusive use takes the lock shared: any number of such ports may be open at
 once, but none beside an exclusive one.
@@ -21,9 +21,10 @@ import struct
 from pathlib import Path
 
 from penstock.serial._tty import system_calls
+from penstock.serial._tty.lock_files import find_lock_file
 from penstock.serial.exceptions import PortBusyError
 
-__all__ = ["PortLock", "busy_error"]
+__all__ = ["PortLock", "busy_error", "check_lock_file"]
 
 # struct flock of 64-bit Linux: type, whence, start, length, process.
 _RECORD_LOCK = struct.Struct("@hhqqi4x")
@@ -67,6 +68,7 @@ class PortLock:
             self._flock(exclusive)
             self._check_record_locks(exclusive)
             if exclusive:
+                check_lock_file(self._path)
                 self._check_flag()
                 system_calls.set_exclusive(self._fd, True)
             elif before:
@@ -137,6 +139,18 @@ class PortLock:
         # proves nothing, and the flock, which ends with its owner, decides.
         if self._has_wire and system_calls.is_exclusive(self._fd):
             raise busy_error(self._path)
+
+
+def check_lock_file(path: str) -> None:
+    """Raise :class:`PortBusyError` if a lock file says that another program has a port."""
+    found = find_lock_file(path)
+    if found is not None and os.path.exists(path):
+        raise PortBusyError(
+            errno.EBUSY,
+            f"{path} is in use by process {found.holder} ({_command(found.holder)}), which "
+            f"{found.path} names; end it, or remove that file if the process is another one now",
+            path,
+        )
 
 
 def busy_error(path: str, holder: int | None = None) -> PortBusyError:
