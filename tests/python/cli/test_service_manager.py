@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import signal
 import socket
@@ -15,8 +16,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from penstock.cli._parser import build_parser
 from penstock.cli._service_manager import ServiceManager
 from tests.python.cli.conftest import ENVIRONMENT
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(params=["path", "abstract"])
@@ -127,3 +131,17 @@ def test_a_loop_that_hangs_gives_no_sign_of_life(tmp_path: Path) -> None:
                     await anyio.lowlevel.checkpoint()
 
         anyio.run(main)
+
+
+def test_the_example_unit_waits_for_the_recorder_and_watches_it() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(ROOT / "examples" / "penstock-record.service")
+    service = unit["Service"]
+    assert service["Type"] == "notify"
+    assert int(service["WatchdogSec"]) >= 10
+    assert service["Restart"] == "on-failure"
+    for key in ("ExecStart", "ExecStopPost"):
+        program, *arguments = service[key].split()
+        assert Path(program).name == "penstock"
+        build_parser(arguments).parse_args(arguments)
