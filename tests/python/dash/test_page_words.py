@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from penstock.dash import Board, Limits
 from tests.python.conftest import CORE_MISSING
-from tests.python.dash.page_state import drawn
+from tests.python.dash.page_state import drawn, reached
 from tests.python.dash.tables import sample, table, wave
 
 pytestmark = pytest.mark.skipif(CORE_MISSING, reason="penstock._core is not built")
@@ -89,3 +89,55 @@ def test_the_page_names_its_time_zone(serve: Any, abroad: tuple[Page, str]) -> N
     }
     expect(page.locator("#range")).to_have_text(re.compile(re.escape(wanted[zone]) + "$"))
     expect(page.get_by_role("link", name="CSV")).to_have_attribute("title", re.compile("UTC"))
+
+
+LABELS = "() => window.penstock.cards.get('argon').plot.axes[0]._values"
+
+
+def next_times(page: Page, name: str) -> None:
+    page.get_by_text("View", exact=True).click()
+    page.get_by_role("button", name="Times:").click()
+    expect(page.locator("#times-name")).to_have_text(name)
+
+
+def test_times_are_told_in_utc_or_since_the_first_sample(
+    serve: Any, abroad: tuple[Page, str]
+) -> None:
+    page, zone = abroad
+    board = Board("furnace", live=False)
+    day = 86_400 + 3_600
+    rows = [
+        *wave("argon", 10),
+        sample("argon", 61, event="note", message="here"),
+        *wave("argon", 10, begin=day),
+    ]
+    board.add(table(rows))  # from 2096-10-02 07:06:40 UTC on
+    page.goto(serve(board).url)
+    drawn(page, "argon", 2)
+    when = page.locator("#events tr td").first
+    range_shown = page.locator("#range")
+
+    next_times(page, "UTC")
+    expect(range_shown).to_have_text(re.compile(r"^2096-10-02 06:51.* to 2096-10-03 .*\(UTC\)$"))
+    expect(when).to_have_text("2096-10-02 07:07:41")
+    assert any(text.startswith("12:00") for text in page.evaluate(LABELS))
+
+    next_times(page, "elapsed")
+    local = {"UTC": "07:06:40", "Europe/Berlin": "09:06:40", "America/St_Johns": "04:36:40"}
+    expect(range_shown).to_have_text(
+        re.compile(rf" since 2096-10-02 {local[zone]} \((.*, )?UTC[^)]*\)$")
+    )
+    expect(when).to_have_text("00:01:01")
+    labels = page.evaluate(LABELS)
+    assert "00:00" in labels
+    assert any(text.endswith("\n1 d") for text in labels)
+    page.evaluate("() => window.penstock.zoomTo([4000000000, 4000000000.2])")
+    reached(page, f"() => ({LABELS})().includes('00:00:00.100')")
+    page.evaluate("() => window.penstock.reset()")
+
+    page.reload()
+    drawn(page, "argon", 2)
+    expect(page.locator("#times-name")).to_have_text("elapsed")
+    next_times(page, "local")
+    later = {"UTC": "07:07:41", "Europe/Berlin": "09:07:41", "America/St_Johns": "04:37:41"}
+    expect(when).to_have_text(f"2096-10-02 {later[zone]}")

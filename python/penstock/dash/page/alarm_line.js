@@ -1,6 +1,7 @@
 // The line of alarms below the header. It is always there, so an alarm moves nothing on the page.
 
-import { alarmWord, clockTime } from "./words.js";
+import { clockTime } from "./times.js";
+import { alarmWord } from "./words.js";
 
 const at = (id) => document.getElementById(id);
 

@@ -3,7 +3,8 @@
 import { Drag } from "./drag.js";
 import { envelopePaths } from "./envelope_path.js";
 import { aligned, extremes, withGaps } from "./points.js";
-import { clockTime, powersOf, shown, shownAlong, shownAlongPowers } from "./words.js";
+import { clockTime, plotDate, timeAxis } from "./times.js";
+import { powersOf, shown, shownAlong, shownAlongPowers } from "./words.js";
 
 const SCALES = { left: "y", right: "y2" };
 const LABEL_PX = 6.3;
@@ -11,21 +12,6 @@ const LONGEST_NOTE = 28;
 
 export function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
-
-// uPlot's own labels in 24 hours: [step in seconds, label, and below it what follows a new day].
-const TIME_LABELS = [
-  [31536000, "{YYYY}", null, null, null, null, null, null, 1],
-  [2419200, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
-  [86400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
-  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
-  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
-  [0.001, "{HH}:{mm}:{ss}.{fff}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
-];
-
-// Labels with milliseconds are longer.
-function labelSpace(plot, axis, begin, end, width) {
-  return ((end - begin) / width) * 60 < 1 ? 86 : 60;
 }
 
 // An axis is as wide as its longest number.
@@ -101,7 +87,7 @@ export class Chart {
 
   options(width, height) {
     const axis = { stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
-    const axes = [{ ...axis, size: 38, space: labelSpace, values: TIME_LABELS }];
+    const axes = [{ ...axis, size: 38, ...timeAxis() }];
     const scales = { x: { time: true, auto: false } };
     for (const side of this.sides) {
       const log = this.log[side];
@@ -141,6 +127,7 @@ export class Chart {
       // Half of the last time label extends beyond the right end of the axis.
       padding: [10, this.sides.length > 1 ? 0 : 32, 0, 0],
       legend: { show: false },
+      tzDate: plotDate,
       scales,
       axes,
       series,

@@ -10,7 +10,8 @@ import { curveName, Points } from "./points.js";
 import { Tile } from "./tile.js";
 import { TimeRange } from "./time_range.js";
 import { openUnlock, prepareUnlock } from "./unlock_dialog.js";
-import { dateAndTime, Digits, eventText, eventWord, zoneAt } from "./words.js";
+import { chooseTimes, countFrom, dateAndTime, rangeText, TIME_SCALES } from "./times.js";
+import { Digits, eventText, eventWord } from "./words.js";
 
 const SPANS = [["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 h", 3600], ["6 h", 21600], ["1 d", 86400], ["7 d", 604800]];
 const MOST_EVENTS = 500;
@@ -19,6 +20,15 @@ const DIGITS_OF = 32; // newest points from which the number of digits is found
 const MOST_CARDS = 12; // with more devices, the page shows tiles
 const THEMES = ["system", "light", "dark"];
 const at = (id) => document.getElementById(id);
+
+// The date has a place of its own, which a narrow screen leaves out.
+function showMoment(cell, t) {
+  const [date, time] = dateAndTime(t);
+  const when = document.createElement("span");
+  when.className = "date";
+  when.textContent = date && `${date} `;
+  cell.replaceChildren(when, time);
+}
 
 class Page {
   constructor() {
@@ -213,6 +223,7 @@ class Page {
     this.facts = message;
     this.clock = message.now - Date.now() / 1000;
     this.takeTime();
+    if (countFrom(message.first)) this.showTimes();
     if (first && message.last !== null && !this.chosen && !message.live) this.choose({ all: true });
     if (this.time.outgrown(this.asked)) this.askView();
     this.showTools();
@@ -259,11 +270,7 @@ class Page {
       const unit = aim?.quantities.find((quantity) => quantity.key === (aim.setpoint ?? aim.main))?.unit;
       const text = eventText(kind, message, unit);
       if (kind === "note") this.notes.push({ t, device, text: message });
-      const [date, time] = dateAndTime(t).split(" ");
-      const when = document.createElement("span");
-      when.className = "date";
-      when.textContent = `${date} `;
-      row.insertCell().append(when, time);
+      showMoment(row.insertCell(), t);
       for (const cell of [device, eventWord(kind), text]) row.insertCell().textContent = cell;
       // The column fits the longest word, up to 13 letters, because a screen may be narrow.
       const longest = Math.max(...device.split(" ").map((word) => word.length));
@@ -335,7 +342,7 @@ class Page {
   draw() {
     if (document.hidden) return;
     const range = this.visible;
-    at("range").textContent = `${dateAndTime(range[0])} to ${dateAndTime(range[1])} (${zoneAt(range[1])})${this.time.paused ? " (paused)" : ""}`;
+    at("range").textContent = `${rangeText(range)}${this.time.paused ? " (paused)" : ""}`;
     at("csv").href = `csv?${this.csvQuery(range)}`;
     if (this.time.fixed === null && this.asked?.span !== undefined) this.points.forgetBefore(range[0]);
     for (const tile of this.tiles.values()) tile.draw(range);
@@ -478,6 +485,8 @@ class Page {
       this.tiled = !(this.tiled ?? this.devices.size > MOST_CARDS);
       this.arrange();
     });
+    this.setTimes(localStorage.getItem("times"));
+    menu("times", () => this.setTimes(TIME_SCALES[(TIME_SCALES.indexOf(this.times) + 1) % TIME_SCALES.length]));
     menu("show-layout", () => this.showLayout());
     menu("proposed", () => {
       this.layout.forget();
@@ -508,6 +517,21 @@ class Page {
     at("theme-name").textContent = this.theme;
     at("theme").setAttribute("aria-label", `Theme: ${this.theme}`);
     for (const card of this.cards.values()) card.repaint();
+    this.draw();
+  }
+
+  setTimes(name) {
+    this.times = chooseTimes(name);
+    localStorage.setItem("times", this.times);
+    at("times-name").textContent = this.times;
+    this.showTimes();
+  }
+
+  // Tell all times anew.
+  showTimes() {
+    for (const card of this.cards.values()) card.repaint();
+    for (const row of at("events").rows) showMoment(row.cells[0], Number(row.dataset.t));
+    if (this.facts !== null) this.showState();
     this.draw();
   }
 

@@ -1,4 +1,4 @@
-// The texts of numbers, times, alarms and events, for all parts of the page.
+// The texts of numbers, alarms and events, for all parts of the page.
 
 const ALARMS = { high: "above limit", low: "below limit", limit: "alarm" };
 
@@ -92,28 +92,6 @@ export function powersOf(numbers) {
 function isPower(number) {
   const power = Math.log10(number);
   return Math.abs(power - Math.round(power)) < 1e-6;
-}
-
-const CLOCK = new Intl.DateTimeFormat("en-GB", {
-  hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3,
-});
-
-export function clockTime(t) {
-  return CLOCK.format(new Date(t * 1000));
-}
-
-export function dateAndTime(t) {
-  return new Date(t * 1000).toLocaleString("sv");
-}
-
-// The time zone of this browser, in which the page shows all times.
-export function zoneAt(t) {
-  const minutes = -new Date(t * 1000).getTimezoneOffset();
-  const two = (number) => String(Math.floor(Math.abs(number))).padStart(2, "0");
-  const sign = minutes < 0 ? "−" : "+";
-  const offset = minutes ? `UTC${sign}${two(minutes / 60)}:${two(minutes % 60)}` : "UTC";
-  const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  return name && name !== "UTC" ? `${name}, ${offset}` : offset;
 }
 
 export function alarmWord(alarm) {
