@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.ipc
@@ -16,6 +18,9 @@ import pytest
 
 import penstock.record
 from penstock.cli._stored.export_command import Resampler, resample
+from penstock.record import ColumnBuffer, Field, RecordSchema, SampleBatch
+from penstock.record.schema import LEADING_COLUMNS
+from penstock.record.sink_choice import sink_for
 from tests.python.cli.made_recordings import changing_recording, output, record_into
 
 READERS: dict[str, Any] = {
@@ -240,6 +245,74 @@ def test_a_header_names_units_on_request(
     assert b",Mass_Flow [SCCM]," in out.read_bytes().partition(b"\r\n")[0]
     assert penstock.record.open(out).units()["Mass_Flow [SCCM]"] == "SCCM"
     assert output(capsys, "verify", out)[0] == 0
+
+
+def clock_was_set(path: Path) -> Path:
+    """A recording around the end of summer time, during which the clock was set back by an hour."""
+    begin = 1_792_889_998_500_000_000  # 2026-10-25T00:59:58.5Z
+
+    async def write() -> None:
+        buffer = ColumnBuffer(RecordSchema((Field("Flow", "float", "SCCM"),), '{"boot_id": "b"}'))
+        for number in range(8):
+            t = begin + number * 500_000_000
+            wall = t if number < 6 else t - 3_600_000_000_000
+            buffer.append_row("d", "A", wall, wall, t - begin, t - begin, {"Flow": 1.0}, "", None)
+        async with sink_for(path) as sink:
+            await sink.write_batch(SampleBatch.from_buffer(buffer))
+
+    anyio.run(write)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".xlsx", ".nc"])
+def test_an_export_tells_elapsed_times_by_the_steady_clock(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    path, out = clock_was_set(tmp_path / "run.csv"), tmp_path / f"out{suffix}"
+    code, _, err = output(capsys, "export", path, out, "--time", "elapsed")
+    assert (code, err) == (0, "")
+    if suffix in (".xlsx", ".nc"):
+        return
+    recording = penstock.record.open(out)
+    table = recording.to_arrow()
+    assert table["elapsed_s"].to_pylist() == [number / 2 for number in range(8)]
+    assert recording.units()["elapsed_s"] == "s"
+    assert table.column_names[:8] == [*LEADING_COLUMNS, "elapsed_s"]
+    code, _, err = output(capsys, "export", out, tmp_path / "again.csv", "--time", "elapsed")
+    assert (code, "has a column elapsed_s of its own" in err) == (2, True)
+
+
+def test_an_export_tells_local_times_with_their_offset(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, out = clock_was_set(tmp_path / "run.parquet"), tmp_path / "out.csv"
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        assert output(capsys, "export", path, out, "--time", "local")[0] == 0
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    found = penstock.record.open(out).to_arrow()["t_local"].to_pylist()
+    assert found == [
+        *(f"2026-10-25T02:59:{second}00000000+02:00" for second in ("58.5", "59.0", "59.5")),
+        *(f"2026-10-25T02:00:{second}00000000+01:00" for second in ("00.0", "00.5", "01.0")),
+        *(f"2026-10-25T02:00:{second}00000000+02:00" for second in ("01.5", "02.0")),
+    ]
+
+
+@pytest.mark.parametrize("options", [["--every", "1"], ["--wide"], ["--wide", "--every", "1"]])
+def test_rows_at_steps_tell_their_times_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    record_into(tmp_path)
+    out = tmp_path / "out.parquet"
+    chosen = ["--time", "elapsed", *options]
+    assert output(capsys, "export", tmp_path / "run.csv", out, *chosen)[0] == 0
+    table = pq.read_table(out)
+    assert table.column_names[1 if "--wide" in options else 7] == "elapsed_s"
+    stamps = table["t_utc"].cast(pa.int64()).to_pylist()
+    assert table["elapsed_s"].to_pylist() == [(t - stamps[0]) / 1e9 for t in stamps]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".arrow"])

@@ -94,6 +94,12 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
         help="one row per time, and a column for each device and quantity; best with --every",
     )
     export.add_argument(
+        "--time",
+        choices=("utc", "local", "elapsed"),
+        default="utc",
+        help="add a column with the local time, or the seconds since the first row",
+    )
+    export.add_argument(
         "--header-units", action="store_true", help="name columns as 'Mass_Flow [SCCM]'"
     )
     export.add_argument(

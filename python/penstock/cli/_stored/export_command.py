@@ -19,6 +19,7 @@ from typing import Any, Literal
 from penstock._durable_files import put_file
 from penstock.cli._errors import CommandError, ExitCode, already_exists, explain_os_error, one_line
 from penstock.cli._stored.conversion import conversion, convert
+from penstock.cli._stored.exported_times import ExportedTimes
 from penstock.cli._stored.reading import (
     name_of,
     read_parts,
@@ -99,6 +100,7 @@ def _selected(
     """The rows and columns that are asked for, at their steps and in their units."""
     selection = Selection(options)
     every: float | None = options.every
+    times = ExportedTimes("utc" if options.wide else options.time)
     resampler = Resampler(every, options.method) if every is not None else None
     for part in read_parts(
         options.file,
@@ -112,11 +114,11 @@ def _selected(
         part.table = selection.of(part.table)
         convert(part, wanted, options, notes)
         if resampler is None:
-            yield part.table
+            yield times.of(part.table, part.metadata)
         else:
-            yield from resampler.of(part.table)
+            yield from map(times.of, resampler.of(part.table))
     if resampler is not None:
-        yield from resampler.rest()
+        yield from map(times.of, resampler.rest())
     selection.check(name_of(options.file, options.table))
 
 
@@ -131,7 +133,7 @@ def _put(
     tables: Iterable[Any] = parts.tables()
     schema, rows = parts.schema, parts.rows
     if options.wide:
-        table = wide_table(tables, schema, parts.devices)
+        table = ExportedTimes(options.time).of(wide_table(tables, schema, parts.devices))
         tables, schema, rows = [table], table.schema, table.num_rows
     if notes:
         about = {**(schema.metadata or {}), b"penstock.converted": json.dumps(notes).encode()}

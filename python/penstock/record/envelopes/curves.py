@@ -28,6 +28,7 @@ from penstock.record.envelopes.bins import (
     numbers_of,
 )
 from penstock.record.shown_quantity import choose_quantity
+from penstock.record.steady_times import SteadyTimes
 from penstock.record.stored_parts import StoredPart
 
 __all__ = ["Curves", "Line", "RecordedCurve", "line_of"]
@@ -88,7 +89,7 @@ class Curves:
         self._times = times
         self._begin = begin
         self._end = end
-        self._offsets: dict[str, int] = {}
+        self._offsets = SteadyTimes()
         self._found: dict[tuple[str, str, str], RecordedCurve] = {}
         self.known_fields: dict[str, None] = {}
         """The columns of numbers so far."""
@@ -167,11 +168,11 @@ class Curves:
         return inside
 
     def _steady(self, part: StoredPart, table: Any, t: Times) -> Times:
-        boot = part.metadata.get("boot_id")
-        if not isinstance(boot, str) or "t_mono_ns" not in table.column_names:
+        if "t_mono_ns" not in table.column_names:
             return t
         steady = integers_of(table["t_mono_ns"])
-        return steady + self._offsets.setdefault(boot, int(t[0]) - int(steady[0]))
+        offset = self._offsets.offset(part.metadata, int(t[0]), int(steady[0]))
+        return t if offset is None else steady + offset
 
     def _curve(
         self, device: str, field: str, unit: str | None, values: Numbers
