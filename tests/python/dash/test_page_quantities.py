@@ -166,6 +166,18 @@ def test_isolated_samples_are_drawn(serve: Any, page: Page) -> None:
     assert page.evaluate(DARK_PIXELS, "flaky") > 60
 
 
+def test_an_envelope_is_one_filled_shape(serve: Any, page: Page) -> None:
+    board = Board("run", live=False)
+    board.add(table([sample("valve", n / 100, 100.0 * (n % 2)) for n in range(20_000)]))
+    page.goto(serve(board).url)
+    drawn(page, "valve", 200)
+    area = page.evaluate(
+        "() => (({width, height}) => width * height)(window.penstock.cards.get('valve').plot.bbox)"
+    )
+    # The margins above, below and beside the curve are empty.
+    assert page.evaluate(DARK_PIXELS, "valve") > 0.7 * area
+
+
 def test_an_alarm_moves_nothing_and_is_acknowledged(serve: Any, page: Page) -> None:
     board = Board("live", limits={"argon": Limits(0, 200)})
     board.add(table(wave("argon", 100)))
