@@ -36,6 +36,10 @@ exit codes:
   129, 130, 143  ended by SIGHUP, SIGINT, SIGTERM; the files are complete
   141  the reader of standard output, such as head, has closed it
 """
+_OF_A_COMMAND = """\
+exit codes:
+  penstock --help lists them
+"""
 
 
 def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
@@ -58,7 +62,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         help="record four simulated mass-flow controllers",
         description="Start four simulated Alicat mass-flow controllers in a separate process, "
         "step their setpoints, and record them to Parquet and CSV.",
-        epilog=_EPILOG,
+        epilog=_OF_A_COMMAND,
     )
     demo.add_argument(
         "--duration",
@@ -87,7 +91,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         "                       [--allow-host NAME] [--password-file FILE] [--control]\n"
         "                       [--limit DEVICE[.FIELD]=LOW:HIGH[:HYSTERESIS]]\n"
         "                       [--silence SECONDS]",
-        epilog=_EPILOG,
+        epilog=_OF_A_COMMAND,
     )
     task = record.add_mutually_exclusive_group(required=True)
     task.add_argument("config", nargs="?", metavar="run.toml", help="the run's TOML file")
@@ -146,7 +150,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         "record with a table for each one. The instruments are not changed.",
         usage="penstock new [-h] [--units IDS] [--bauds RATES] [--timeout SECONDS]\n"
         "                    [--modbus {rtu,tcp}] run.toml [PORT ...]",
-        epilog=_EPILOG,
+        epilog=_OF_A_COMMAND,
     )
     new.add_argument("file", metavar="run.toml", help="the file, which must not exist")
     add_search_options(new)
@@ -156,7 +160,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         "note",
         help="add a note to a running recording",
         description="Record a note as an event, with the present time and the name of its author.",
-        epilog=_EPILOG,
+        epilog=_OF_A_COMMAND,
     )
     note.add_argument("folder", metavar="RUN", help="the recording's folder, or a file in it")
     note.add_argument("text", metavar="TEXT", nargs="+", help="the note")
@@ -169,7 +173,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         help="send the rows that a recording has left in a spool",
         description="Send the rows that wait in the spool of a sink to its server, when no "
         "recorder uses the spool any more. The spool is removed when all are sent.",
-        epilog=_EPILOG,
+        epilog=_OF_A_COMMAND,
     )
     send.add_argument("spool", metavar="SPOOL", help="the folder, such as run-1/samples.nats-spool")
     send.add_argument("url", metavar="URL", help="the server's URL, as in the recording")
@@ -193,7 +197,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         description="List the alarms of a running recording, or change the state of one: "
         "acknowledge (a person has seen it), shelve (notify nobody for a time), unshelve, reset (a "
         "latched one). Each change is an event of the recording.",
-        epilog=_EPILOG,
+        epilog=_OF_A_COMMAND,
     )
     alarm.add_argument("folder", metavar="RUN", help="the recording's folder, or a file in it")
     alarm.add_argument(
@@ -222,7 +226,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         description="Bring each instrument of a run.toml that has a safe_state into that state, "
         "and try again until it is reached. A service manager calls this after a recorder was "
         "killed.",
-        epilog=_EPILOG,
+        epilog=_OF_A_COMMAND,
     )
     safe.add_argument("config", metavar="run.toml", help="the run's TOML file")
     safe.add_argument(
@@ -239,7 +243,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         help="show live values of the instruments of a configuration file; record nothing",
         description="Poll the instruments of a run.toml and show their values and recent curves "
         "in a table. Nothing is written, and no setpoint is sent.",
-        epilog=_EPILOG,
+        epilog=_OF_A_COMMAND,
     )
     watch.add_argument("config", metavar="run.toml", help="the run's TOML file")
     watch.add_argument(
@@ -271,18 +275,18 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
 
         add_serving_options(command, beside=True)
 
-    add_dash_command(commands, _EPILOG)
-    add_recordings_commands(commands, _EPILOG)
-    add_query_command(commands, _EPILOG)
-    add_archive_command(commands, _EPILOG)
-    add_grafana_command(commands, _EPILOG)
+    add_dash_command(commands, _OF_A_COMMAND)
+    add_recordings_commands(commands, _OF_A_COMMAND)
+    add_query_command(commands, _OF_A_COMMAND)
+    add_archive_command(commands, _OF_A_COMMAND)
+    add_grafana_command(commands, _OF_A_COMMAND)
 
     doctor = commands.add_parser(
         "doctor",
         help="check what this machine offers Penstock",
         description="Check this machine and print, one line for each part, what Penstock uses and"
         " why. If something is missing, the line names the remedy.",
-        epilog=_EPILOG,
+        epilog=_OF_A_COMMAND,
     )
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
     doctor.set_defaults(run=_doctor)
@@ -292,7 +296,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
         help="print a script that completes this command in a shell",
         description="Print a script for a shell, after which the Tab key completes commands,"
         " options and files (docs/install.md shows where each shell expects it).",
-        epilog=_EPILOG,
+        epilog=_OF_A_COMMAND,
     )
 
     completion.add_argument(
@@ -300,9 +304,9 @@ def build_parser(arguments: Sequence[str] | None = None) -> NamingParser:
     )
     completion.set_defaults(run=_completion)
 
-    add_serve_command(commands, _EPILOG)
-    add_serial_commands(commands, _EPILOG)
-    add_log_commands(commands, _EPILOG)
+    add_serve_command(commands, _OF_A_COMMAND)
+    add_serial_commands(commands, _OF_A_COMMAND)
+    add_log_commands(commands, _OF_A_COMMAND)
     add_alicat_commands(commands)
 
     commands.add_parser(

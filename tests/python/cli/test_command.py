@@ -43,6 +43,12 @@ def test_the_overview_has_every_command_once_and_fits_the_terminal(
         assert any(line.startswith(f"  {name} ") for line in lines)
 
 
+def test_only_the_command_itself_lists_the_exit_codes_of_all() -> None:
+    for parser in _with_subcommands(build_parser()):
+        listed = "verify found something wrong" in parser.format_help()
+        assert listed == (parser.prog == "penstock"), parser.prog
+
+
 def _with_subcommands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     yield parser
     for action in parser._actions:
