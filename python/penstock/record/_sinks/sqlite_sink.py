@@ -202,10 +202,32 @@ class SqliteFile:
             assert self._schema is not None
             self._begin_transaction()
             names = _names_in(batch, self._schema)
-            self._insert_rows(names, [_values(batch.raw(name)) for name in names])
-            self._rows += len(batch)
-            if self._seals is not None:
-                self._seals.add(batch.fitted(self._schema))
+            try:
+                self._insert_rows(names, [_values(batch.raw(name)) for name in names])
+            except sqlite3.Error:
+                self._keep(batch, self._rows_inserted())
+                raise
+            self._keep(batch, len(batch))
+
+    def _keep(self, batch: SampleBatch, rows: int) -> None:
+        """Count and seal the first rows of a batch, which are in the table."""
+        assert self._schema is not None
+        self._rows += rows
+        if rows and self._seals is not None:
+            kept = batch if rows == len(batch) else batch.slice(0, rows)
+            self._seals.add(kept.fitted(self._schema))
+
+    def _rows_inserted(self) -> int:
+        """How many rows of a batch are in the table after an error.
+
+        SQLite may have ended the failed statement alone: those before it are still in the
+        transaction, and are committed with it.
+        """
+        database = self._connected()
+        if not database.in_transaction:
+            return 0
+        ((last,),) = database.execute(f"SELECT coalesce(max(rowid), 0) FROM {self._table()}")
+        return int(last) - self._rows
 
     def sync(self) -> None:
         with _explained(self):
