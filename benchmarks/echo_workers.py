@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     before, server_cpu, begun = replies(board), cpu_time(arguments.server_pid), time.monotonic()
     if not arguments.requests:
         sleep_until(begun + arguments.seconds)
-    # At least one, also if the server was held up for the whole region.
+    # At least one, even if the server was held up for the whole region.
     while replies(board) - before < max(arguments.requests, 1):
         sleep_until(time.monotonic() + POLL_EVERY)
     requests, seconds = replies(board) - before, time.monotonic() - begun

@@ -253,7 +253,7 @@ def nothing() -> None:
 
 
 class Stopwatch:
-    """Total time of the repetitions, the begin of the first and the end of the last."""
+    """Total time of the repetitions, the start of the first and the end of the last."""
 
     def __init__(self) -> None:
         self.operations = 0

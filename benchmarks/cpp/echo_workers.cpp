@@ -190,7 +190,7 @@ void run(const bench::EchoOptions& options) {
     if (options.requests == 0) {
         sleep_until(region.begun + bench::to_ns(options.seconds));
     }
-    // At least one, also if the server was held up for the whole region.
+    // At least one, even if the server was held up for the whole region.
     while (workers.replies() - before < std::max<std::uint64_t>(options.requests, 1)) {
         sleep_until(now(CLOCK_MONOTONIC) + kPollEvery.tv_nsec);
     }

@@ -19,7 +19,7 @@ def judge(polled_at: Sequence[int], rate_hz: float) -> Verdict:
     """Compare the times of polls, in nanoseconds, with the slots of a cadence.
 
     Slots are a period apart for the whole time. Where they begin is not known here, so it is taken
-    from the polls: most of them come soon after their slot, so it is the begin of that quarter of
+    from the polls: most of them come soon after their slot, so it is the start of that quarter of
     the period in which the most polls came.
     """
     period = 1e9 / rate_hz

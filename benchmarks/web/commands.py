@@ -192,7 +192,7 @@ SERVERS: dict[str, tuple[tuple[str, ...], Callable[[Wanted], list[str]]]] = {
 
 _WHY_ABSENT = {"fastwsgi": ": no wheel of it exists for this interpreter"}
 TWO_CORES = frozenset({"granian on two cores"})
-"""Those that may use the load's core too, as they are meant."""
+"""Those that may use the load's core too, because they are made for two."""
 
 
 def command_of(name: str, wanted: Wanted) -> list[str]:

@@ -62,7 +62,7 @@ public:
         std::list<Channel<Line>>::iterator channel_;
     };
 
-    /// Ends the lines of all guests, also of those who come later.
+    /// Ends the lines of all guests, even of those who come later.
     void close() noexcept {
         closed_ = true;
         for (Channel<Line>& lines : guests_) {

@@ -35,7 +35,7 @@ void show_page(http::Request&, http::Response& response) {
     response.body(page);
 }
 
-// Sends the seconds since the begin. Ends with the connection: `send_text` fails then.
+// Sends the seconds since the start. Ends with the connection, when `send_text` fails.
 Task<Result<>> send_time(ws::WebSocket& socket) {
     for (int seconds = 0;; ++seconds) {
         co_await unwrap(socket.send_text(std::to_string(seconds) + " s"));

@@ -34,8 +34,8 @@ class LifespanTask:
         """Run the application's start-up. Cancelling the call cancels the application.
 
         Raises:
-            LifespanFailed: If the application says that it has failed; in the mode "on", also if
-                it has no lifespan.
+            LifespanFailed: If the application says that it has failed or, in the mode "on", has no
+                lifespan.
         """
         if self._mode == "off":
             return

@@ -47,7 +47,7 @@ class NamingParser(CommandParser):
     """A parser whose commands are built as ``words`` choose them; its errors name the nearest one.
 
     Attributes:
-        commands: the commands, as of argparse's ``add_subparsers``; None for a parser without any.
+        commands: what argparse's ``add_subparsers`` returned; None for a parser without commands.
         words: the arguments that it will be given; None if all commands are to be built.
     """
 

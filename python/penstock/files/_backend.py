@@ -46,9 +46,9 @@ class Operation(Awaitable[T_co], Protocol[T_co]):
 
     @property
     def transferred(self) -> int:
-        """How many bytes a read or write has moved, also if it has failed or was cancelled.
+        """How many bytes a read or write has moved, even if it has failed or was cancelled.
 
-        Of an operation in flight, those before it was passed to the engine.
+        While it is in flight, those that were moved before the engine got it.
         """
 
     def start(self) -> Operation[T_co]:

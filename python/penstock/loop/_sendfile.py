@@ -24,13 +24,13 @@ async def send_file(
 ) -> int:
     """Send ``count`` bytes of a file (None: all) from ``offset`` on; return how many were sent.
 
-    The file's position is then behind them, also after an error or a cancellation. Nothing may be
-    written to the transport meanwhile.
+    Afterwards, the file's position is behind them, even after an error or a cancellation. Nothing
+    may be written to the transport meanwhile.
 
     Raises:
-        asyncio.SendfileNotAvailableError: if this is no regular file, or the first call fails.
-        OSError: if a later one does.
-        ConnectionError: if the connection is lost, even by this side.
+        asyncio.SendfileNotAvailableError: if this is not a regular file, or the first call fails.
+        OSError: if a later call fails.
+        ConnectionError: if the connection is lost, or this side closes it.
     """
     if transport._sock_fd < 0:
         raise ConnectionError(_CLOSED)

@@ -58,7 +58,7 @@ _LONGEST_NAME = 55
 # page "COPY", section "Binary Format").
 _COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
-# Of pg_advisory_xact_lock, for who makes tables; its letters are "penstock".
+# For pg_advisory_xact_lock, held by whoever makes tables; its letters are "penstock".
 _TABLES_LOCK = int.from_bytes(b"penstock", "big")
 
 

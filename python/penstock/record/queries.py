@@ -31,7 +31,7 @@ _SAMPLES = "samples"
 _EVENTS = "events"
 _TEXT_PARTITIONS = ("device", "run")
 _ROWS_A_BATCH = 65_536
-# How a status of Arrow says that a file system has failed, also within an error of DuckDB.
+# How a status of Arrow says that a file system has failed, even inside an error of DuckDB.
 _ARROW_FAILED = "IOError: "
 _EXPLAIN = re.compile(r"\s*EXPLAIN\s+(ANALYZE\s+)?", re.IGNORECASE)
 
@@ -327,8 +327,8 @@ def parquet_files(path: Path, damages: DamageList) -> ParquetFiles | None:
     """The files of the recording or archive at ``path``; None if rows are elsewhere too.
 
     Rows are elsewhere while a journal has them: during a recording, or after a kill. A folder that
-    is no recording, but has Parquet files at any depth, is an archive. Files whose names or folders
-    begin with a dot or an underscore are somebody's unfinished work, and no part of it.
+    is not a recording, but has Parquet files at any depth, is an archive. Files whose names or
+    folders begin with a dot or an underscore are somebody's unfinished work. They are left out.
 
     Args:
         path: the recording.

@@ -65,7 +65,7 @@ def open_recording(
         table: for SQLite and PostgreSQL, the name of the table that was given to the sink.
         strict: raise DamagedError at the first place that cannot be read. Otherwise the good rows
             are read, and ``damages`` lists the places that are left out. A torn end, which SIGKILL
-            leaves, is no error; it is listed.
+            leaves, is listed and raises nothing.
 
     Raises:
         RecordError: there is no such recording, or its format is not known. The reading methods

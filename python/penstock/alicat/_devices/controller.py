@@ -429,8 +429,8 @@ class _Controller(Device):
         does not know them.
 
         Raises:
-            AlicatValidationError: ``low`` is above ``high``, one is not a finite number, or there
-                is no such unit.
+            AlicatValidationError: ``low`` is above ``high``, one is not a finite number, or the
+                unit does not exist.
         """
         field, meant = self.data_frame_format.setpoint_field, self._session.meant_label
         self._limits = SetpointLimits(

@@ -71,8 +71,8 @@ class ModbusFlowController(ModbusFlowMeter):
         scale, so without limits only the instrument rejects a setpoint that is too large.
 
         Raises:
-            AlicatValidationError: ``low`` is above ``high``, one is not a finite number, or there
-                is no such unit.
+            AlicatValidationError: ``low`` is above ``high``, one is not a finite number, or the
+                unit does not exist.
         """
         own = self._setpoint_label()
         self._limits = SetpointLimits(

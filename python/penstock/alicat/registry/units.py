@@ -159,8 +159,8 @@ class Unit(StrEnum):
     def from_label(cls, label: str) -> Unit | None:
         """The unit that an instrument's label names, or ``None`` for one not listed here.
 
-        The letter after a pressure (PSIA, PSIG, PSID) tells absolute, gauge or differential and
-        is no part of the unit.
+        The letter after a pressure (PSIA, PSIG, PSID) says absolute, gauge or differential. It
+        is not part of the unit.
         """
         return _BY_LABEL.get(clean_unit_label(label).casefold())
 

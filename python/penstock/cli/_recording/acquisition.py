@@ -191,7 +191,7 @@ async def acquire(
 
 
 async def _close_alarms(states: AlarmStates, display: Display) -> None:
-    """Finish the alarm book. Shielded: a signal that ends the run is no reason to lose an alarm."""
+    """Finish the alarm book. Shielded: a signal that ends the run must not lose an alarm."""
     with anyio.CancelScope(shield=True):
         for text in await anyio.to_thread.run_sync(states.close):
             await tell(display, f"penstock: {text}")

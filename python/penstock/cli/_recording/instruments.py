@@ -48,7 +48,7 @@ _SEARCH_TIMEOUT = 0.1
 class AbsentError(AlicatError):
     """An instrument that does not answer, or whose port cannot be opened.
 
-    ``silent``: its port is there and nothing came, so that another letter may be meant.
+    ``silent``: its port is there and nothing came, so its letter may be another one.
     """
 
     failure_code = "absent"
@@ -262,7 +262,7 @@ class Joining:
 
 
 async def _with_hint(device: DevicePlan, error: AbsentError) -> str:
-    """The reason, and the unit of the port that does answer, if that is what was meant."""
+    """The reason, and which unit answers at the port, if one does."""
     other = await answering_unit(device) if error.silent else None
     if other is None:
         return one_line(error)

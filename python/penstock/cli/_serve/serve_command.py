@@ -77,7 +77,7 @@ def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
 
 def take_environment(options: argparse.Namespace) -> None:
-    """Set the options that were not given and that the environment has, also by ``--env-file``."""
+    """Set options that were not given from the environment, which includes ``--env-file``."""
     if options.workers is None:
         concurrency = os.environ.get("WEB_CONCURRENCY", "")
         options.workers = max(1, int(concurrency)) if concurrency.isdecimal() else 1
@@ -133,7 +133,7 @@ def _bound_to_path(path: str) -> socket.socket:
     with contextlib.suppress(FileNotFoundError):
         existing = os.stat(path)
         if stat.S_ISSOCK(existing.st_mode):
-            # Of a server that was killed: whoever has set its mode has meant it.
+            # A killed server has left it: somebody has set its mode on purpose.
             mode = stat.S_IMODE(existing.st_mode)
             os.unlink(path)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

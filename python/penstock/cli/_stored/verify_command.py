@@ -65,7 +65,7 @@ def run_verify(options: argparse.Namespace) -> int:
 
 
 def _for_each(files: Sequence[str], work: Callable[[str], int | None]) -> int:
-    """Do ``work`` with each file, also behind one that fails; the highest exit code of all.
+    """Do ``work`` with each file, even after one has failed; return the highest exit code.
 
     ``work`` may return a code itself.
     """
@@ -127,8 +127,8 @@ def _tell_apart(path: Path, findings: Findings) -> None:
             )
         elif following is not None and following.exists():
             findings.apart.append(
-                f"{part.name} goes on in {following.name}, which was not checked: by its name, it "
-                f"is no part of {part.name}; give both the same name again, up to .partN"
+                f"{part.name} continues in {following.name}, which was not checked because "
+                f"its name is another one; give both the same name again, up to .partN"
             )
     findings.damages += missing.values()
     findings.damaged += len(missing)
@@ -231,9 +231,9 @@ def _as_text(file: str, findings: Findings) -> str:
 
 
 def recover_files(options: argparse.Namespace) -> int:
-    """Recover each recording of ``options.files``, also behind one that cannot be.
+    """Recover each recording of ``options.files``, even after one could not be recovered.
 
-    Of a folder of runs, these are all recordings in it. Returns the worst code.
+    A folder of runs stands for all recordings in it. Returns the worst code.
     """
     key = signing_key(options.sign)
 

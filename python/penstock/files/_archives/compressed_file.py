@@ -333,8 +333,8 @@ def open_compressed(
     Cancellation: a cancelled await leaves nothing open.
 
     Raises:
-        OSError: when awaited, with the file's name; when read, for what is no such file, as of
-            ``gzip``. EOFError where a file has been cut off.
+        OSError: when awaited, with the file's name; when read, if the file has another format,
+            as ``gzip`` does. EOFError if the file has been cut off.
         ValueError: for a mode or a format that does not exist, or if it cannot be told.
         ModuleNotFoundError: for zstd before Python 3.14, without the extra ``compress``.
     """

@@ -35,7 +35,7 @@ __all__ = ["Opening", "open"]
 F = TypeVar("F", bound=AsyncResource)
 Opener = Callable[["StrOrBytesPath", int], int]
 
-_LARGEST_BUFFER = (1 << 31) - 1  # as of the built-in
+_LARGEST_BUFFER = (1 << 31) - 1  # the limit of the built-in open()
 _USUAL_ALIGNMENT = 4096
 """Of direct transfers, if the kernel (before Linux 6.1) or the file system does not report it."""
 

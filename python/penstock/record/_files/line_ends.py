@@ -155,7 +155,7 @@ def rows_of(lines: Iterable[bytes], layout: Layout, *, line: int = 1) -> Iterato
             position += len(data)
             continue
         if not layout.quoted or (b'"' not in data and b"\r" not in data[:-2]):
-            # The usual row, without a look at its fields: those are the business of who reads them.
+            # The usual row. Its fields are not looked at: their reader does that.
             yield TextRow(line, position, data)
             line += 1
         else:

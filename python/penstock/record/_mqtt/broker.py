@@ -204,7 +204,7 @@ class Broker:
         await self._hand_over(batch, timeout)
 
     async def wait_until_read(self, timeout: float) -> None:
-        """Return when the broker has read what was handed over: it answers in order, also a ping.
+        """Return when the broker has read what was handed over: it answers in order, even a ping.
 
         Without that, a connection that is dead and tells nobody takes messages for many minutes.
 

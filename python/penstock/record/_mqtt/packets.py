@@ -43,7 +43,7 @@ _PROPERTIES: dict[int, int | str] = {
 }  # fmt: skip
 _LARGEST_PACKET = 1 << 20
 LONGEST_TOPIC = 0xFFFF
-"""Bytes, as of any text (1.5.4)."""
+"""In bytes. Every text has this limit (1.5.4)."""
 
 
 class Malformed(ValueError):

@@ -81,8 +81,8 @@ class DeviceMessage:
     def identity(self, generation: str = "") -> str:
         """The identity of the message, for all time, in a header's characters.
 
-        A server drops a message whose identity it knows, also where that one was purged since. So
-        the same message has another identity with another ``generation``, a word.
+        A server drops a message whose identity it knows, even if that message was purged since.
+        So the same message has another identity with another ``generation``, a word.
         """
         again = f"{generation}/" if generation else ""
         return f"{self.run}/{self._name}/{again}{self.part}"

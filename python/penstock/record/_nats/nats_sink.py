@@ -278,9 +278,9 @@ class NatsTransport:
                 f"{self._stream}: name that one with stream, or use another prefix"
             )
         if answer.get("duplicate"):
-            # The server knows an identity for minutes, also of a message that was purged since, and
-            # tells its place: the last one of the subject is asked for. Rows that were purged are
-            # not wanted any more; a schema is, by those that come now.
+            # The server remembers an identity for minutes, even if its message was purged since,
+            # and says where it was: so the subject's last message is asked for. Nobody needs rows
+            # that were purged, but the rows that come now need their schema.
             del self._last[message.subject]
             if message.is_schema and not generation:
                 await self._publish(connection, message, secrets.token_hex(4))

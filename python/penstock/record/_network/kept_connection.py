@@ -51,6 +51,6 @@ class KeptConnection(Generic[C]):
         return connection
 
     def release(self) -> C | None:
-        """The connection, for who closes it; None without one. The next one is made anew."""
+        """The connection, which the caller closes; None without one. The next one is made anew."""
         connection, self._connection = self._connection, None
         return connection

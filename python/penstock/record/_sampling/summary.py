@@ -36,7 +36,7 @@ class SinkSummary:
     Attributes:
         rows_written: rows that the sink has accepted.
         rows_dropped: rows that its full queue has dropped.
-        error: the failure of the sink; None, also again after the sink was reopened.
+        error: the failure of the sink; None without one, and after the sink was reopened.
         replaced_by: the fallback that has written the rest, or the rows until the sink was back.
         failures: how often the sink has failed.
         rows_lost: rows that were queued for the sink when the recording ended.

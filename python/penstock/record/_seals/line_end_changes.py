@@ -3,7 +3,7 @@
 Editors, version control and file transfers turn the CRLF of CSV into LF, or the LF of JSON Lines
 into CRLF. The rows say the same, but no byte is where it was, so that every seal would say that its
 rows have changed. So such a file is read with the line ends that it had, and the seals say whether
-anything else has changed. A line break inside a quoted text is no line end, and stays.
+anything else has changed. A line break inside a quoted text is not a line end. It stays.
 """
 
 from __future__ import annotations

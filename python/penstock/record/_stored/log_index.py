@@ -85,8 +85,8 @@ def _leave(database: str) -> None:
 
 
 def _remove_index(database: str) -> None:
-    # Closing a descriptor ends the locks of other connections of this process (fcntl(2)), as of a
-    # program that uses SQLite itself. So nothing is opened where there are any.
+    # Closing a descriptor ends the locks that other connections of this process hold (fcntl(2)),
+    # such as those of a program that uses SQLite itself. So with a lock, nothing is opened.
     if is_being_recorded([lock_path(Path(database))]) or is_locked(Path(database)):
         return
     with suppress(OSError):  # somebody uses it, or there is none

@@ -327,7 +327,7 @@ def _pieces(
             piece = rest.slice(0, here).replace_schema_metadata(about)
             yield complete_rows(path, piece, damages), names, is_first
             rest, at, is_first = rest.slice(here), at + here, False
-    # A run without rows, as of a recording that has just begun, still has columns and units.
+    # A run without rows, such as a recording that has just begun, has columns and units too.
     while number < len(runs):
         if is_first:
             yield nothing.replace_schema_metadata(runs[number][1]), names, True

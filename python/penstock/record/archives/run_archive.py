@@ -344,7 +344,7 @@ ROW_NUMBER = "archive_row"
 RUN_COLUMN = "archive_run"
 """The column with the run, where rows of all runs are in one table."""
 
-# Those, and the folders of a file, which are columns for who reads an archive.
+# Those, and the folders of a file, which are columns for the readers of an archive.
 _OWN = frozenset({ROW_NUMBER, RUN_COLUMN, "run", "schema", "day"})
 
 

@@ -266,8 +266,8 @@ class S3Store:
             self._obstore.delete(self._store, name)
 
     # A listing comes in pages, and each page names the next one. obstore ends at a page that names
-    # none, also where more is to come, and goes on for ever where each page names another. So a
-    # listing that has ended is asked for what follows its last name, until that is nothing.
+    # none, even if more is to come, and never ends if each page names another. So a listing that
+    # has ended is asked for what follows its last name, until nothing follows.
 
     async def _listed(self, folder: str) -> dict[str, StoredObject]:
         found: dict[str, StoredObject] = {}

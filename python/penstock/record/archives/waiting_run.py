@@ -25,7 +25,7 @@ class RunOptions:
         part_bytes: messages of so many bytes are a file, or a transaction, before that.
         file_bytes: small files are joined up to about this size.
         join: from how many small files on.
-        grace: seconds for which a file stays that was joined with others, for who reads it now.
+        grace: seconds for which a joined file stays, for those who are reading it.
     """
 
     part_duration: float = 60.0

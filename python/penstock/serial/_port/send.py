@@ -211,7 +211,7 @@ class SendHalf(PortState):
 
 def as_bytes(data: BytesLike) -> bytes:
     """Return the content of ``data``, strided or not."""
-    # A copy, also of a memoryview of a bytearray. Otherwise the caller could change it, or could
+    # A copy, even of a memoryview of a bytearray. Otherwise the caller could change it, or could
     # not resize it, while the port waits for room.
     try:
         view = memoryview(data)

@@ -29,7 +29,7 @@ def decimal_argument(text: str) -> float:
     float() also accepts nan, inf, 1e5 and 1_0. An instrument accepts none of them.
 
     Raises:
-        RefusedError: ``text`` is no such number.
+        RefusedError: ``text`` is not such a number.
     """
     if not _DECIMAL.fullmatch(text):
         raise RefusedError
@@ -40,7 +40,7 @@ def integer_argument(text: str) -> int:
     """Return the value of a whole number without a sign, of at most six digits.
 
     Raises:
-        RefusedError: ``text`` is no such number.
+        RefusedError: ``text`` is not such a number.
     """
     if not _INTEGER.fullmatch(text):
         raise RefusedError
