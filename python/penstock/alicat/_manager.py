@@ -551,8 +551,10 @@ class AlicatManager:
     def _member(self, name: str) -> _Member:
         member = self._members.get(name)
         if member is None:
-            held = ", ".join(self._members) or "none"
-            raise AlicatValidationError(f"no device is named {name!r}; there are: {held}")
+            held = (
+                f"the devices are {', '.join(self._members)}" if self._members else "add it first"
+            )
+            raise AlicatValidationError(f"no device is named {name!r}; {held}")
         return member
 
     def _names_on(self, key: object) -> dict[str, str]:

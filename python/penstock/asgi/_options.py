@@ -75,16 +75,18 @@ class ServerOptions:
         TrustedHosts(self.forwarded_allow_ips)
         for name in ("ws_max_size", "ws_max_queue"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is at least 1, not {getattr(self, name)}")
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         for name in ("ws_ping_interval", "ws_ping_timeout"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise ValueError(f"{name} is a positive number of seconds or None, not {value!r}")
+                raise ValueError(
+                    f"{name} must be a number of seconds above 0, or None, not {value!r}"
+                )
         times = ("keep_alive", "head", "body", "send", "graceful_shutdown", "http2_stall")
         for name in (f"timeout_{each}" for each in times):
             value = getattr(self, name)
             if value is not None and not value >= 0:
-                raise ValueError(f"{name} is a number of seconds, not {value!r}")
+                raise ValueError(f"{name} must be 0 or more seconds, or None, not {value!r}")
 
     def websocket(self) -> WebSocketOptions | None:
         """Return the options of WebSocket connections; None if there are none."""

@@ -287,7 +287,7 @@ class WebSocketSession(asyncio.Protocol):
             if not fits:
                 # The connection would send another kind of message, or parts of an iterable.
                 raise TypeError(
-                    "a message is bytes in 'bytes' or a string in 'text', unlike "
+                    "a message must be bytes in 'bytes' or a string in 'text', not "
                     f"{type(data).__name__}"
                 )
             try:
@@ -401,7 +401,7 @@ class WebSocketSession(asyncio.Protocol):
     def _deny(self, message: Message) -> None:
         status = int(message["status"])
         if not 200 <= status <= 999:
-            raise ValueError(f"the status of a response is 200 to 999, not {status}")
+            raise ValueError(f"the status of a response must be from 200 to 999, not {status}")
         given = [*message.get("headers", ())]
         counted = any(name.lower() == b"content-length" for name, _ in given)
         own = [(b"connection", b"close"), *self._own_fields()]

@@ -90,7 +90,7 @@ class MetricsEndpoint:
         page: makes the page, in a thread of each client.
 
     Raises:
-        CommandError: If the address cannot be had (exit code CONFIG).
+        CommandError: If the address cannot be listened on (exit code CONFIG).
     """
 
     def __init__(self, text: str, page: Callable[[], str]) -> None:

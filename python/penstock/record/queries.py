@@ -188,7 +188,7 @@ class QuerySession:
                 kind = self._explained_kind(sql)
             if kind != "SELECT":
                 raise QueryError(
-                    f"the SQL is a statement {kind}, and a query only reads; write a SELECT"
+                    f"the SQL statement is {kind}, but a query only reads; write a SELECT"
                 )
             return self._database.sql(sql).to_arrow_reader(_ROWS_A_BATCH)
         except self._duckdb.Error as error:

@@ -219,7 +219,7 @@ def _files_in_order(path: Path, damages: DamageList) -> Iterator[Path]:
         yield part
     following = next_file(path)
     if following is not None and not following.exists():
-        damages.note_missing(following, f"it is missing, and {path.name} goes on in it")
+        damages.note_missing(following, f"it is missing, and {path.name} continues in it")
 
 
 def _table_of(path: Path, damages: DamageList) -> Any:

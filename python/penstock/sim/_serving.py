@@ -52,7 +52,7 @@ class Ports:
         for option, first in (("--tcp", self.tcp), ("--rfc2217", self.rfc2217)):
             if first is not None and not (first == 0 or 1 <= first <= 65536 - buses):
                 raise ValueError(
-                    f"{option} {first}: {buses} ports from there are not within 1 and 65535;"
+                    f"{option} {first}: {buses} ports from there are not between 1 and 65535;"
                     " choose a lower one, or 0 for free ones"
                 )
         if self.tcp and self.rfc2217 and abs(self.tcp - self.rfc2217) < buses:

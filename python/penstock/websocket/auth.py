@@ -30,10 +30,10 @@ def _check_among(credentials: Any) -> _Check:
     pairs = [credentials] if _is_pair(credentials) else credentials
     # An error does not repeat what may hold a password.
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
-        raise TypeError("credentials is a pair of user name and password, or a list of pairs")
+        raise TypeError("credentials must be a pair of user name and password, or a list of pairs")
     pairs = list(pairs)
     if not all(_is_pair(pair) for pair in pairs):
-        raise TypeError("credentials is a pair of user name and password, or a list of pairs")
+        raise TypeError("credentials must be a pair of user name and password, or a list of pairs")
     passwords = {user: password.encode() for user, password in pairs}
 
     def check(user: str, password: str) -> bool:

@@ -296,7 +296,7 @@ class Connection(_core.WebSocketConnection):
     def _refuse_write(self, message: object) -> NoReturn:
         # Called by `write` where the message is not one buffer, or cannot be sent now.
         if not isinstance(message, str) and not _is_buffer(message):
-            raise TypeError(f"a message is str or bytes-like, not {type(message).__name__}")
+            raise TypeError(f"a message must be str or bytes-like, not {type(message).__name__}")
         if self.state is not State.OPEN:
             raise self._closed_exception()
         raise ConcurrencyError(
@@ -316,7 +316,8 @@ class Connection(_core.WebSocketConnection):
             await self._send_fragments(message, text)
         else:
             raise TypeError(
-                f"a message is str, bytes-like or an iterable of them, not {type(message).__name__}"
+                "a message must be str, bytes-like or an iterable of them, not "
+                f"{type(message).__name__}"
             )
 
     async def _check_open(self) -> None:
@@ -358,7 +359,7 @@ class Connection(_core.WebSocketConnection):
     async def _send_fragment(self, part: DataLike, before: type | None, text: bool | None) -> type:
         kind = str if isinstance(part, str) else bytes
         if before not in (None, kind):
-            raise TypeError("the parts of a message are all str, or all bytes-like")
+            raise TypeError("the parts of a message must be all str, or all bytes-like")
         # Exporting it may run code that closes the connection, so it comes before the check.
         held: DataLike = part
         if not isinstance(part, str) and type(part) is not bytes:

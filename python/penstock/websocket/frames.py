@@ -112,7 +112,7 @@ def control_payload(data: DataLike) -> bytes:
         ProtocolError: If it is too long.
     """
     if not isinstance(data, DataLike):
-        raise TypeError(f"a payload is str or bytes-like, not {type(data).__name__}")
+        raise TypeError(f"a payload must be str or bytes-like, not {type(data).__name__}")
     payload = data.encode() if isinstance(data, str) else bytes(data)
     if len(payload) > 125:
         raise ProtocolError(

@@ -60,7 +60,7 @@ class Response:
         """
         status, reason = int(self.status_code), self.reason_phrase
         if not 100 <= status <= 999:
-            raise ValueError(f"a status has three digits, not {status}")
+            raise ValueError(f"a status must have three digits, not {status}")
         if any((ord(c) < 0x20 and c != "\t") or c == "\x7f" or ord(c) > 0xFF for c in reason):
             raise ValueError(
                 f"the reason phrase {reason!r} has a control character, or one that is not in"

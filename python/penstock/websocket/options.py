@@ -23,7 +23,7 @@ WriteLimit = int | tuple[int, int | None] | None
 def checked_token(name: str) -> str:
     """Return the name of a subprotocol, which is a token (RFC 6455, 4.1)."""
     if not isinstance(name, str):
-        raise TypeError(f"a subprotocol's name is a str, not {type(name).__name__}")
+        raise TypeError(f"a subprotocol's name must be a str, not {type(name).__name__}")
     if not _TOKEN.fullmatch(name):
         raise ValueError(
             f"{name!r} is not the name of a subprotocol; use letters, digits, '-' and '.'"
@@ -34,14 +34,14 @@ def checked_token(name: str) -> str:
 def checked_subprotocols(names: Sequence[str] | None) -> tuple[str, ...]:
     """Return a list of subprotocols."""
     if isinstance(names, str):
-        raise TypeError(f"subprotocols is a list of names, not {names!r}; use [{names!r}]")
+        raise TypeError(f"subprotocols must be a list of names, not {names!r}; use [{names!r}]")
     return tuple(checked_token(name) for name in names or ())
 
 
 def checked_compression(compression: object, extensions: object) -> bool:
     """Return whether permessage-deflate is wanted."""
     if compression not in ("deflate", None):
-        raise ValueError(f"compression is 'deflate' or None, not {compression!r}")
+        raise ValueError(f"compression must be 'deflate' or None, not {compression!r}")
     if extensions:
         raise ValueError(
             f"extensions other than permessage-deflate are not supported: {extensions!r};"
@@ -57,7 +57,7 @@ def checked_seconds(name: str, value: object, *, zero: bool = False) -> float | 
     if isinstance(value, int | float) and (value > 0 or (zero and value == 0)):
         return float(value)
     raise ValueError(
-        f"{name} is a number of seconds {'of at least' if zero else 'above'} 0, or None,"
+        f"{name} must be a number of seconds {'of at least' if zero else 'above'} 0, or None,"
         f" not {value!r}"
     )
 
@@ -75,8 +75,8 @@ def _checked_queue(limit: Any) -> tuple[int, int]:
         return 0, 0
     if not _is_limit(high, 1) or (low is not None and not (_is_limit(low, 0) and low <= high)):
         raise ValueError(
-            "max_queue is a number of at least 1, or None, or a pair of two with the larger one"
-            f" first, not {limit!r}"
+            "max_queue must be a number of at least 1, or None, or a pair of two with the larger"
+            f" one first, not {limit!r}"
         )
     return high, high // 4 if low is None else low
 
@@ -86,7 +86,7 @@ def _checked_size(limit: Any) -> int:
     message, fragment = limit if isinstance(limit, tuple) and len(limit) == 2 else (limit, None)
     if any(each is not None and not _is_limit(each, 1) for each in (message, fragment)):
         raise ValueError(
-            f"max_size is a number of at least 1, or None, or a pair of two, not {limit!r}"
+            f"max_size must be a number of at least 1, or None, or a pair of two, not {limit!r}"
         )
     # A fragment takes memory only as a part of its message: a second limit has nothing to protect.
     return message or 0
@@ -98,7 +98,7 @@ def _checked_write_limit(limit: Any) -> tuple[int, int | None] | None:
     high, low = limit if isinstance(limit, tuple) and len(limit) == 2 else (limit, None)
     if not _is_limit(high, 0) or (low is not None and not (_is_limit(low, 0) and low <= high)):
         raise ValueError(
-            "write_limit is a number of bytes, or None, or a pair of two with the larger one"
+            "write_limit must be a number of bytes, or None, or a pair of two with the larger one"
             f" first, not {limit!r}"
         )
     return high, low

@@ -571,7 +571,7 @@ def broadcast(
         ExceptionGroup: With `raise_exceptions`, the errors of the connections that were skipped.
     """
     if not isinstance(message, DataLike):
-        raise TypeError(f"a message is str or bytes-like, not {type(message).__name__}")
+        raise TypeError(f"a message must be str or bytes-like, not {type(message).__name__}")
     errors: list[Exception] = []
     for connection in connections:
         if connection.state is not State.OPEN:

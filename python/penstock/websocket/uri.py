@@ -126,7 +126,7 @@ class ProxyAddress:
             InvalidProxy: If it is not a proxy's.
         """
         if not isinstance(proxy, str):
-            raise TypeError(f"proxy is an address, True or None, not {type(proxy).__name__}")
+            raise TypeError(f"proxy must be an address, True or None, not {type(proxy).__name__}")
         try:
             parts = urllib.parse.urlsplit(proxy)
             port = parts.port

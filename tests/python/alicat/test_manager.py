@@ -114,7 +114,7 @@ async def test_named_devices_only_are_asked() -> None:
         assert list(await manager.poll(["air"])) == ["air"]
         assert bus.commands == [b"B"]
         assert await manager.poll([]) == {}
-        with pytest.raises(AlicatValidationError, match="there are: fuel, air"):
+        with pytest.raises(AlicatValidationError, match="the devices are fuel, air"):
             await manager.poll(["fuel", "water"])
         assert bus.commands == [b"B"]
 

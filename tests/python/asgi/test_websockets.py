@@ -165,7 +165,7 @@ def test_a_denial_that_has_no_body(run: Run) -> None:
 def test_a_message_of_another_type_raises(run: Run, message: dict[str, Any]) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await accepted(receive, send)
-        with pytest.raises(TypeError, match="a message is bytes"):
+        with pytest.raises(TypeError, match="a message must be bytes"):
             await send({"type": "websocket.send", **message})
         await send({"type": "websocket.send", "bytes": bytearray(b"right")})
 

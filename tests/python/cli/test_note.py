@@ -85,7 +85,7 @@ def test_what_cannot_be_noted_is_refused_with_the_reason(
     run: Running, penstock: Command, tmp_path: Path
 ) -> None:
     for arguments, reason in (
-        (("out", "--device", "neon", "x"), "there is no device 'neon'; there are argon"),
+        (("out", "--device", "neon", "x"), "there is no device 'neon'; the devices are argon"),
         (("out", "  "), "it is empty"),
         (("out", "a\x1b[31m"), "it has control characters"),
         (("out", "a" * (LONGEST_NOTE + 1)), f"it is longer than {LONGEST_NOTE} letters"),

@@ -276,7 +276,7 @@ def test_a_worker_that_does_not_end_is_killed(caplog: pytest.LogCaptureFixture) 
         ),
         (
             ["served:app", "--port", "0", "--loop", "nowhere:make"],
-            "cannot be had: No module",
+            "cannot be used: No module",
         ),
     ],
 )

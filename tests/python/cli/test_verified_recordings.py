@@ -175,8 +175,8 @@ def test_a_file_that_goes_on_in_a_missing_one_is_no_whole_recording(
     for target in (path, tmp_path):
         code, out, _ = output(capsys, "verify", target)
         assert (code, "1 problems" in out) == (8, True), out
-        assert f"  damaged: {second}: it is missing, and {name} goes on in it\n" in out
-    with pytest.raises(DamagedError, match="goes on in it"):
+        assert f"  damaged: {second}: it is missing, and {name} continues in it\n" in out
+    with pytest.raises(DamagedError, match="continues in it"):
         penstock.record.open(path).to_arrow()
     assert len(penstock.record.open(path, strict=False).to_arrow()) == 20
 

@@ -31,7 +31,7 @@ def test_a_device_whose_folder_cannot_be_named_is_refused_with_its_row(tmp_path:
         async with ParquetSink(tmp_path / "run", partition_by=("device",)) as sink:
             await sink.write_batch(named("fuel"))
             await sink.flush()
-            with pytest.raises(SinkSchemaError, match="too long for that of a folder"):
+            with pytest.raises(SinkSchemaError, match="too long for the name of a folder"):
                 await sink.write_batch(named("x" * 300))
                 await sink.flush()
 
@@ -50,7 +50,7 @@ def test_a_device_that_the_metadata_name_is_refused_at_open(tmp_path: Path) -> N
     schema = RecordSchema(MASS_FLOW.fields, json.dumps({"devices": {"fuel": {}, "x" * 300: {}}}))
 
     async def run() -> None:
-        with pytest.raises(SinkSchemaError, match="too long for that of a folder"):
+        with pytest.raises(SinkSchemaError, match="too long for the name of a folder"):
             await ParquetSink(tmp_path / "run", partition_by=("device",)).open(schema)
 
     anyio.run(run)

@@ -185,7 +185,7 @@ def test_bus_can_speak_modbus(tmp_path: Path) -> None:
     [
         (("modbus-rtu", "modbus"), "bus 1: protocol: 'modbus' is unknown; did you mean"),
         (("17", "2"), "bus 1: unit: unit ids 2, 2 are not all different"),
-        (("17", "300"), "bus 1: unit: Modbus unit number 300 is not within 1 and 247"),
+        (("17", "300"), "bus 1: unit: Modbus unit number 300 is not between 1 and 247"),
         (('"modbus-rtu"', '"ascii"'), "unit 1: number: is not a key that is known here"),
     ],
 )

@@ -378,5 +378,5 @@ def test_faults_hit_modbus_lines_too() -> None:
 
 def test_unit_number_out_of_range_is_refused() -> None:
     for number in (0, 248):
-        with pytest.raises(ValueError, match=f"{number} is not within 1 and 247"):
+        with pytest.raises(ValueError, match=f"{number} is not between 1 and 247"):
             ModbusUnit(MassFlowController("A"), number)

@@ -144,7 +144,7 @@ def test_it_ends_with_the_process_that_started_it() -> None:
         (["--bus", "A:5", "--fleet", "x.toml"], "one of the arguments is required"),
         (["--fleet", "none.toml"], "none.toml: No such file"),
         (["--bus", "A:5", "--fault", "none.toml"], "none.toml: No such file"),
-        (["--bus", "A:5", "--tcp", "70000"], "--tcp 70000: 1 ports from there are not within"),
+        (["--bus", "A:5", "--tcp", "70000"], "--tcp 70000: 1 ports from there are not between"),
         (
             ["--bus", "A:5", "--bus", "B:5", "--tcp", "4000", "--rfc2217", "4001"],
             "leave 2 ports between them",

@@ -331,9 +331,9 @@ def test_connect_can_be_cancelled_at_any_time(run: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("value", [0, -1, 2.5, (4, 16, 1), "1", (0, None)])
 def test_invalid_limit_is_refused(run: Callable[..., Any], limit: str, value: Any) -> None:
     async def main() -> None:
-        with pytest.raises(ValueError, match=f"{limit} is a number of at least 1"):
+        with pytest.raises(ValueError, match=f"{limit} must be a number of at least 1"):
             websocket.connect("ws://127.0.0.1/", **{limit: value})
-        with pytest.raises(ValueError, match=f"{limit} is a number of at least 1"):
+        with pytest.raises(ValueError, match=f"{limit} must be a number of at least 1"):
             await websocket.serve(echo, "127.0.0.1", 0, **{limit: value})
 
     run(main())

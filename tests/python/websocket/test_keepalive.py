@@ -125,9 +125,9 @@ def test_reading_that_goes_on_has_its_turn_before_the_next_look(run: Callable[..
 @pytest.mark.parametrize("value", [-1, float("nan"), "1"])
 def test_time_that_is_none_is_refused(run: Callable[..., Any], name: str, value: Any) -> None:
     async def main() -> None:
-        with pytest.raises(ValueError, match=f"{name} is a number of seconds"):
+        with pytest.raises(ValueError, match=f"{name} must be a number of seconds"):
             websocket.connect("ws://127.0.0.1/", **{name: value})
-        with pytest.raises(ValueError, match=f"{name} is a number of seconds"):
+        with pytest.raises(ValueError, match=f"{name} must be a number of seconds"):
             await websocket.serve(echo, "127.0.0.1", 0, **{name: value})
 
     run(main())

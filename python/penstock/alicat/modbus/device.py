@@ -551,7 +551,7 @@ class ModbusSource:
         device = self._devices.get(name)
         if device is None:
             raise AlicatValidationError(
-                f"no device is named {name!r}; there are {', '.join(self._devices)}"
+                f"no device is named {name!r}; the devices are {', '.join(self._devices)}"
             )
         return device
 

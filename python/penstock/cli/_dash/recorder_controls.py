@@ -52,7 +52,7 @@ class RecorderControls:
         except CommandError as error:
             raise ControlError(one_line(error)) from error
         if "done" not in answer:
-            raise ControlError(f"the recorder has not taken it: {answer.get('refused')}")
+            raise ControlError(f"the recorder refused it: {answer.get('refused')}")
 
     def _folder(self) -> Path:
         folder = folder_of(self._recording)

@@ -244,9 +244,9 @@ class AlarmStates:
         if action == "shelve":
             seconds = request.get("seconds")
             if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-                raise AlarmBookError("an alarm is shelved for a time in seconds")
+                raise AlarmBookError("to shelve an alarm, the request must name a time in seconds")
             if not abs(seconds) < _MOST_SECONDS:  # JSON has integers that no float holds
-                raise AlarmBookError("an alarm is shelved for a time in seconds")
+                raise AlarmBookError("to shelve an alarm, the request must name a time in seconds")
             arguments.append(float(seconds))
             text += f" for {seconds:g} s"
         arguments.append(author)

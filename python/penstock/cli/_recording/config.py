@@ -304,7 +304,7 @@ def _refuse_unknown_devices(file: str, devices: Sequence[DevicePlan]) -> None:
             if other not in safe:
                 refuse_config(
                     f'{file}: a limit of "{device.name}" has safe = ["{other}"], which is not a '
-                    f"device; there are {', '.join(safe)}"
+                    f"device; the devices are {', '.join(safe)}"
                 )
             state = safe[other]
             if state is None or not state.on_alarm:

@@ -189,7 +189,7 @@ def _acknowledge(
 ) -> str:
     texts, device = request["acknowledged"], request.get("device") or ""
     if not isinstance(texts, list) or not 0 < len(texts) <= _MOST_ALARMS:
-        raise _RefusedError(f"1 to {_MOST_ALARMS} alarms are acknowledged at a time")
+        raise _RefusedError(f"the request must name 1 to {_MOST_ALARMS} alarms")
     texts = [_text(text, "an alarm", LONGEST_NOTE, "\n\t") for text in texts]
     author = _author(request, connection)
     for text in texts:
@@ -206,7 +206,7 @@ def _record(recording: Recording, message: str, device: object, kind: str) -> No
         recording.note(message, device=device, kind=kind)  # type: ignore[arg-type]
     except (ValueError, TypeError):
         names = ", ".join(recording.summary.devices)
-        raise _RefusedError(f"there is no device {device!r}; there are {names}") from None
+        raise _RefusedError(f"there is no device {device!r}; the devices are {names}") from None
 
 
 def _request(line: bytes) -> dict[str, Any]:

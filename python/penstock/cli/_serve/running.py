@@ -99,7 +99,7 @@ def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
             return found  # type: ignore[no-any-return]
         reason = f"it is {type(found).__name__}"
     raise CommandError(
-        f"--loop {name} cannot be had: {reason}; write MODULE:FUNCTION, such as "
+        f"--loop {name} cannot be used: {reason}; write MODULE:FUNCTION, such as "
         "penstock:new_event_loop",
         ExitCode.CONFIG,
     )

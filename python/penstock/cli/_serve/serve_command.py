@@ -92,7 +92,7 @@ def bound_sockets(options: argparse.Namespace) -> list[socket.socket]:
     """Return sockets for the place that the options name, bound and not listening yet.
 
     Raises:
-        CommandError: If they cannot be had (exit code CONFIG, as for a start-up that fails).
+        CommandError: If they cannot be opened (exit code CONFIG, as for a start-up that fails).
     """
     try:
         if options.fd is not None:

@@ -86,8 +86,8 @@ def compact(
     with explained("finish", path), unreadable_is(RecoveryError, path, whole):
         if not force and (fault := _fault_of_parts(folder, path, table_format)):
             raise RecoveryError(
-                f"{path} was not made of its parts: {fault}, and it would be sealed without a word "
-                f"of that. Nothing was removed: {whole}. Restore the parts, or add --force to "
+                f"{path} was not made of its parts: {fault}, and its seals would not say so. "
+                f"Nothing was removed: {whole}. Restore the parts, or add --force to "
                 "recover, or force=True in a program"
             )
         _clear_leftovers(path, table_format, run)

@@ -52,7 +52,7 @@ def check_last_file(path: Path) -> None:
     following = next_file(path)
     if following is not None and not following.exists():
         raise RecoveryError(
-            f"{following} is missing, and {path.name} goes on in it: the recording cannot be "
+            f"{following} is missing, and {path.name} continues in it: the recording cannot be "
             "continued. Restore the missing file, or begin a new recording"
         )
 

@@ -104,7 +104,7 @@ def _check_names(names: Iterable[str], path: Path) -> None:
         if len(f"device={_folder_value(name)}") > _NAME_MAX:
             raise SinkSchemaError(
                 f"{path} cannot be divided by device: the name {name[:40]!r}... is too long for "
-                "that of a folder. Give the device a shorter name, or leave partition_by out"
+                "the name of a folder. Give the device a shorter name, or leave partition_by out"
             )
 
 

@@ -118,7 +118,7 @@ class SourceSet:
         for name, rate in (own or {}).items():
             if name not in rates:
                 raise ValueError(
-                    f"rates has {name!r}, which is not recorded; there are "
+                    f"rates has {name!r}, which is not recorded; the devices are "
                     f"{', '.join(map(repr, self.names))}"
                 )
             rates[name] = rate

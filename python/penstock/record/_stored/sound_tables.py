@@ -102,7 +102,7 @@ def converted(
 def check_complete(table: Any, rows: int) -> Any:
     """The same table; ValueError if it has not ``rows`` rows with all that each row must have."""
     if table.num_rows != rows:
-        raise ValueError(f"it is {table.num_rows} rows instead of {rows}")
+        raise ValueError(f"it has {table.num_rows} rows instead of {rows}")
     for name in _REQUIRED:
         if name in table.schema.names and table.column(name).null_count:
             raise ValueError(f"it has no {name}")

@@ -299,7 +299,7 @@ def _runs(listed: bytes, rows: int, metadata: dict[bytes, bytes]) -> list[tuple[
         about = json.dumps(run["recording"], ensure_ascii=False).encode()
         found.append((int(run["rows"]), {**metadata, METADATA_KEY: about}))
     if min((count for count, _ in found), default=0) < 0 or sum(n for n, _ in found) != rows:
-        raise ValueError("the runs do not have the rows of the file")
+        raise ValueError("its runs and the file have different numbers of rows")
     return found
 
 

@@ -197,7 +197,7 @@ class AlarmBook:
             entry = self._entry(key)
             if not 0 < seconds <= _LONGEST_SHELF_S:
                 raise AlarmBookError(
-                    f"an alarm is not shelved for {seconds:g} s: write seconds up to "
+                    f"an alarm cannot be shelved for {seconds:g} s: give seconds above 0 and up to "
                     f"{_LONGEST_SHELF_S:g}"
                 )
             entry.shelved_until = time.time() + seconds

@@ -267,7 +267,7 @@ class Webhook:
     ) -> None:
         parts = split_url(url, _WEBHOOK_SECRETS)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("a web hook is https://HOST/PATH")
+            raise ValueError("this is not the address of a web hook: write https://HOST/PATH")
         self._secret = Secret(
             None if secret_file is None else Path(secret_file), "PENSTOCK_WEBHOOK_SECRET"
         )
@@ -303,11 +303,11 @@ class Webhook:
         }
         answer = await self._http.post(self._target, fields, body)
         if answer.status == _GONE:
-            raise NeverTaken("it answers 410: it wants no more events")
+            raise NeverTaken("it answered 410: it wants no more events")
         if answer.status in _REFUSED:
-            raise Refused(f"it answers {answer.status}")
+            raise Refused(f"it answered {answer.status}")
         if not 200 <= answer.status < 300:
-            raise Away(f"it answers {answer.status}", answer.retry_after())
+            raise Away(f"it answered {answer.status}", answer.retry_after())
 
     async def close(self) -> None:
         """Close the connection."""

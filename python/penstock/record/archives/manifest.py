@@ -170,7 +170,7 @@ def load_manifest(store: Store, run: str) -> Manifest:
         if (data := store.read(name)) is not None:
             return Manifest.from_json(data, store.location(name))
     raise ArchiveError(
-        f"{store.location(name)} is listed, and is not there, {_LISTED_AGAIN} times: check whether "
+        f"{store.location(name)} was listed {_LISTED_AGAIN} times, but is not there: check whether "
         "the store still writes what it lists, or restore a copy of it"
     )
 

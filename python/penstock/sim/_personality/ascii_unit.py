@@ -148,7 +148,7 @@ class AsciiUnit:
     @setpoint.setter
     def setpoint(self, value: float) -> None:
         if not 0.0 <= value <= self.full_scale:
-            raise ValueError(f"setpoint {value} is not within 0 and {self.full_scale:g}")
+            raise ValueError(f"setpoint {value} is not between 0 and {self.full_scale:g}")
         self.instrument.supply(value)
 
     @property

@@ -80,7 +80,7 @@ class ModbusUnit:
 
     def __init__(self, unit: AsciiUnit, number: int = 1) -> None:
         if not 1 <= number <= 247:
-            raise ValueError(f"Modbus unit number {number} is not within 1 and 247")
+            raise ValueError(f"Modbus unit number {number} is not between 1 and 247")
         self.unit: Final = unit
         self.unit_id: str = str(number)
         self.stream_interval_ms = 50
