@@ -26,7 +26,7 @@ _COPIED = 65536
 _PART = 1 << 17
 _RANGE = re.compile(r"bytes=\s*(\d*)-(\d*)\s*", re.ASCII | re.IGNORECASE)
 _DIGITS = 18
-"""Of a position: no file has more bytes."""
+"""The digits of the largest position: no file has more bytes."""
 _TEXTS = {
     404: b"Not Found",
     405: b"Method Not Allowed",

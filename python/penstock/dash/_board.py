@@ -26,7 +26,7 @@ from penstock.record.shown_quantity import Quantity
 __all__ = ["Board", "ShownDevice"]
 
 _RAW_NUMBERS = 16_000_000
-"""Of the samples of all devices that are kept as they are: about 130 MB."""
+"""How many numbers of samples are kept as they are, for all devices: about 130 MB."""
 _EVENTS = 1000
 _GAP_SECONDS = 60.0
 """How long a failed poll or a missed slot is shown."""

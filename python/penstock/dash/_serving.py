@@ -18,7 +18,7 @@ __all__ = ["listening_socket", "serving"]
 
 _BACKLOG = 128
 _LONGEST_MESSAGE = 65_536
-"""Of a browser. The longest that the page sends names all devices of its view."""
+"""The most bytes that a browser may send. The page's longest names all devices of its view."""
 _CLOSING_S = 1
 _FAREWELL_S = 1
 

@@ -35,7 +35,7 @@ from penstock.record.exported_netcdf import write_netcdf
 __all__ = ["TABLE_WRITERS", "TableWriter", "describe_table", "described_in"]
 
 _MOST_ROWS = 1_048_576
-"""Of a sheet, in all versions of Excel since 2007."""
+"""The most rows of a sheet, in all versions of Excel since 2007."""
 _MOST_CHARACTERS = 32_767
 _TIME_FORMAT = "yyyy-mm-dd hh:mm:ss.000"
 _TIME_WIDTH = 24

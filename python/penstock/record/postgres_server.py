@@ -100,7 +100,7 @@ class PostgresServer:
         self._connection: Any = None
         self._below: socket.socket | None = None  # the connection's socket, for ``abort``
         self._patience = patience
-        # Of the parts of runs, the number in the list of tables and the name there.
+        # For each part of a run, its number and its name in the list of tables.
         self._tables: dict[tuple[str, int], tuple[int, str]] = {}
 
     def __str__(self) -> str:

@@ -122,7 +122,7 @@ def _length(nanoseconds: int) -> str:
 
 # The rows of runs that overlap, such as those of two recorders, in the order of time.
 #
-# Of each run that is being read one table is in the memory, so a history may be larger than that.
+# Memory holds one table of each run that is being read, so a history may be larger than that.
 
 _EARLIEST = -(2**63)
 

@@ -403,7 +403,7 @@ class BlockingDevice:
         self.device.forget_threads()
 
 
-# Of each open device, by its id. A WeakSet would cost a tenth of opening a port.
+# The open devices by their ids. A WeakSet would cost a tenth of opening a port.
 _in_use: dict[int, weakref.ref[BlockingDevice]] = {}
 
 

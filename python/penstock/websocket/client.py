@@ -217,7 +217,7 @@ class connect:  # a function for its users, who await it or enter it
         close_timeout: Seconds for the closing handshake, after which the connection is aborted.
         reconnect_delays: For `async for`: returns an iterator of the delays, in seconds.
         max_size: The largest message in bytes, compressed or not. A larger one fails the connection
-            with 1009. None has no limit. Of a pair, the first counts.
+            with 1009. None has no limit. The first of a pair counts.
         max_queue: Messages that are received ahead before reading pauses; None has no limit. The
             second of a pair is the number at which reading goes on; by default a quarter of the
             first.

@@ -126,7 +126,7 @@ class Statistic(Coded):
 
     @property
     def controlled(self) -> Statistic | None:
-        """Of a setpoint: the quantity that it sets (``MASS_FLOW`` of ``MASS_FLOW_SETPT``)."""
+        """The quantity that a setpoint sets: ``MASS_FLOW`` for ``MASS_FLOW_SETPT``."""
         return _CONTROLLED.get(self)
 
 

@@ -31,8 +31,8 @@ def add_recordings_commands(commands: Any, epilog: str) -> None:
         "recover",
         "complete the files of a run that was cut off",
         "Complete files after a kill or a power cut: add the rows of the journal, and cut off a "
-        "torn end, which is kept next to the file in NAME.torn. Of a folder, all recordings in it "
-        "are completed. A complete file is not changed.",
+        "torn end, which is kept next to the file in NAME.torn. For a folder, all recordings in "
+        "it are completed. A complete file is not changed.",
     )
     recover.add_argument(
         "files",

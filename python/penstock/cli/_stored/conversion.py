@@ -42,7 +42,7 @@ def convert(
         units = units_by_device(part, name)
         values = part.table[name].cast(pa.float64())
         devices = part.table["device"].cast(pa.string())
-        # Of the list of devices that have a unit, null for others, such as an event's.
+        # The place in the list of devices that have a unit; null for others, such as an event's.
         position = compute.index_in(devices, value_set=pa.array(list(units), pa.string()))
         if compute.any(compute.and_(compute.is_valid(values), compute.is_null(position))).as_py():
             raise CommandError(
@@ -87,7 +87,7 @@ def convert(
 # is less gas than 1 SCCM at 0 °C, so a conversion between two standard flows must know both
 # conditions. By the law of the ideal gas, the number is proportional to T / p of the conditions.
 
-# Of each unit: litres a second; pascals.
+# The litres a second, and the pascals, of each unit.
 _LITRES_S = {"CCM": 1e-3 / 60, "CCS": 1e-3, "LPM": 1 / 60, "LPS": 1.0, "LPH": 1 / 3600}
 _LITRES_S |= {"CFM": 28.316846592 / 60, "CFH": 28.316846592 / 3600, "M3H": 1000 / 3600}
 _LITRES_S |= {"MLM": 1e-3 / 60, "ULM": 1e-6 / 60}

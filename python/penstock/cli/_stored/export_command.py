@@ -238,7 +238,7 @@ def wide_table(tables: Iterable[Any], schema: Any, devices: Iterable[str]) -> An
     described = [pa.field("t_utc", times.type)]
     for device in devices:
         own = rows.filter(compute.equal(rows["device"], device))
-        # Of two rows of one device and time, which a clock that was set can make, the later counts.
+        # A clock that was set can make two rows of one device and time: the later one counts.
         last = own.append_column("row", pa.array(range(own.num_rows), pa.int64()))
         last = last.group_by("t_utc").aggregate([("row", "max")])
         own = own.take(last["row_max"])

@@ -73,8 +73,8 @@ def draw_curves(
         axes.spines[["top", "right"]].set_visible(False)
         axes.margins(y=0.06)
     _mark_times(panels[-1], axis, width)
-    # Above the panels: on a curve it would hide a part of it. Of the lines' own labels, a legend
-    # leaves out those that begin with an underscore.
+    # Above the panels: on a curve it would hide a part of it. From the lines' own labels, a
+    # legend leaves out those that begin with an underscore.
     widest = max(len(curve.label) for curve in curves) + 6
     legend = figure.legend(
         handles,
@@ -147,7 +147,7 @@ class TimeAxis:
 
     @property
     def zone(self) -> tzinfo | None:
-        """Of the calendar; None for the local one."""
+        """The zone of the calendar; None for the local one."""
         return UTC if self.scale == "utc" else None
 
     @property

@@ -49,7 +49,7 @@ class WatchedFolders:
         self._roots: dict[str, bool] = {}
         """The paths as given; whether it is a folder."""
         self._paths: dict[int, str] = {}
-        """Of each watch; empty for the folder of a bare name."""
+        """The path of each watch; empty for the folder of a bare name."""
         self._scanned: set[str] = set()
         """What was found in a new folder, whose own event may still come."""
         self._moved: set[int] = set()

@@ -171,7 +171,7 @@ _TYPES = {
     "text": DataType.STRING,
     "timestamp": DataType.INT64,
 }
-# Of the metrics of each row, those that are no columns.
+# The metrics of each row that are not columns.
 _OWN = frozenset({"run", "row", "t_utc_ns"})
 
 

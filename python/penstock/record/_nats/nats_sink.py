@@ -194,7 +194,7 @@ class NatsTransport:
         self._login = login
         self._timeout = timeout
         self._kept = KeptConnection(self._begin)
-        # Of each subject, the last message in the stream: its sequence and part. Known within one
+        # The sequence and the part of each subject's last message in the stream. Known within one
         # connection only.
         self._last: dict[str, tuple[int, int]] = {}
         # The newest message of each schema that came by, for a stream that has lost it since.

@@ -148,7 +148,7 @@ def _fault_of_parts(folder: PartsFolder, path: Path, table_format: TableFormat) 
                 missing = missing or f"{file} is missing, with rows of part {part.number}"
             elif digest and file_digest(file, digest_like(digest)) != (size, digest):
                 return f"{file} has changed, with rows of part {part.number}"
-    # Of a compaction that was cut off, parts have gone already.
+    # A compaction that was cut off has removed parts already.
     return missing if missing and not _done_files(folder, path, table_format) else ""
 
 

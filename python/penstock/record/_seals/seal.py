@@ -33,8 +33,8 @@ __all__ = [
 FORMAT = "penstock seals 1"
 NO_STAMP = 0
 KINDS = ("open", "full", "found", "closed", "failed", "no space", "cut off")
-"""Of a range that still grows; that is complete; that an earlier run had not sealed before it was
-cut off; and of the last range of a run, by how the run ended. ``cut off`` is a file that
+"""A range that still grows; one that is complete; one that an earlier run had not sealed before it
+was cut off; and the last range of a run, by how the run ended. ``cut off`` is a file that
 :func:`penstock.record.recover` has made."""
 ENDS = KINDS[3:]
 """The kinds of the last seal of a run that was not cut off."""

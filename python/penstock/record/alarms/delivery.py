@@ -198,7 +198,7 @@ class AlarmDelivery:
                         await wake.wait()
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
             except Exception as error:
-                # Of this event alone: those behind it are delivered.
+                # It concerns this event alone: those behind it are delivered.
                 self.said.append(
                     f"{destination} cannot be told of {event.get('id')}: "
                     f"{type(error).__name__}: {error}"

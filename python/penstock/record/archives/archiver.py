@@ -32,7 +32,7 @@ _RUN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _LONGEST_WAIT = 1.0
 _SHORT_WAIT = 0.05
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-# Of a hundred thousand subjects each, by a server of NATS.
+# A NATS server puts a hundred thousand subjects on a page.
 _MOST_PAGES = 1000
 
 

@@ -265,7 +265,7 @@ def plain_column(column: Any) -> Any:
     if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
         return column.chunk(0)  # combine_chunks would copy it
     column = column.combine_chunks()
-    # Of a table without rows, older versions return a chunked array all the same.
+    # For a table without rows, older versions return a chunked array nevertheless.
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
     return column

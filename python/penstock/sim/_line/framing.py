@@ -170,7 +170,7 @@ class ModbusRtuFraming:
             return _FIXED[function]
         if function in (_WRITE_COILS, _WRITE_REGISTERS):
             return None if len(partial) < 7 else 9 + partial[6]
-        # Of an unknown function only the silence after it tells the size: take what is there.
+        # Only the silence after it shows how long an unknown function is: take what is there.
         return len(partial)
 
 

@@ -34,8 +34,8 @@ LARGEST_WRITE = 1 << 30
 def read_many(paths: Iterable[Path], *, queue_depth: int = 64) -> list[bytes]:
     """Read whole files and return their contents in the order of ``paths``.
 
-    Files in the page cache, up to 2 MiB each, are read at once, without the ring. Of the others
-    ``queue_depth`` are read concurrently.
+    Files in the page cache, up to 2 MiB each, are read at once, without the ring. Up to
+    ``queue_depth`` of the others are read concurrently.
 
     Raises:
         UringError: if a file cannot be read. It names the file, and is also a ``FileNotFoundError``
