@@ -21,9 +21,9 @@ this module decides what *may go*, by three rules that no format has an exceptio
 3. **The message names the copy.** :class:`Cut` carries its path and its size, and every command
    prints both.
 
-Not subject to them is what a running process takes back of its own failed write, before it has told
-anybody that the rows are in the file: it still knows exactly where the write began, and there is no
-room for a copy on a full disk.
+They do not hold for what a running process takes back of its own failed write, before it has told
+anybody that the rows are in the file: it still knows exactly where the write began, and a full disk
+has no room for a copy.
 
 *Rejected:* renaming the whole file and writing a repaired one. It needs the room of the file twice,
 which is not there after a full disk, and it breaks hard links and the locks that other processes

@@ -154,7 +154,7 @@ class StaticFiles:
         except OSError as error:
             if error.errno in _NOT_THERE:
                 return None
-            raise  # such as too many open files, of which a client or a cache is not told 404
+            raise  # such as too many open files: a client or a cache must not take it for 404
         opened.callback(os.close, descriptor)
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
@@ -221,7 +221,7 @@ class StaticFiles:
             headers.append((b"content-encoding", found.coding.encode()))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         if size > _COPIED and "http.response.zerocopysend" in (scope.get("extensions") or ()):
-            # Also for HEAD, of which nothing is sent, but which is told like GET to what is around.
+            # For HEAD too: nothing is sent, but what is around the application sees it like GET.
             message = {"type": "http.response.zerocopysend", "file": found}
             await send({**message, "offset": start, "count": size})
         elif scope["method"] == "HEAD" or size == 0:

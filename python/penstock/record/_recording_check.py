@@ -390,7 +390,7 @@ def check_stated_part(folder: Path, part: ListedPart, findings: SealFindings) ->
     """Compare the rows of a part's files with those of its line in the list. OSError."""
     files = [folder / name for name, _, _ in part.files()]
     if not all(file.exists() for file in files):
-        return  # which is told already
+        return  # that is reported already
     try:
         there = sum(format_of(file).count_rows(file) for file in files)
     except UNREADABLE as error:

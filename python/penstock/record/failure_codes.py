@@ -55,9 +55,9 @@ def failure_code(error: BaseException | None) -> FailureCode:
 # A device that fails: what of it becomes rows, and what is only counted.
 #
 # A device that is unplugged for a night fails hundreds of thousands of times in the same way. The
-# first failure of each kind is a row; the others are counted, and told in one event when the device
-# answers again. *Rejected:* a row for each change of the code. A lost instrument fails by turns
-# with ``connection`` and ``timeout``, for as long as it is asked again.
+# first failure of each kind is a row; the others are counted, and reported in one event when the
+# device answers again. *Rejected:* a row for each change of the code. A lost instrument fails by
+# turns with ``connection`` and ``timeout``, for as long as it is asked again.
 
 
 class Failing:

@@ -32,7 +32,7 @@ def recording_metrics(
     Args:
         summary: of the recording.
         last: the sink that has the last values.
-        sinks: those of other machines, whose spools are told.
+        sinks: those of other machines, whose spools are shown.
     """
     page = _Page()
     rows = dict(sorted(last.rows.items()))

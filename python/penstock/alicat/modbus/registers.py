@@ -171,7 +171,7 @@ class RegisterMap:
         status_bits: What the bits mean, from the lowest.
         gases: The gases by their numbers, where these are others than usual.
         serial: The first of the six registers of the serial number, two characters in each;
-            ``None`` where it is not told.
+            ``None`` where it is not stated.
         tare: The register that tares the flow when 0xAA55 is written, instead of a command.
         reset: The register that resets the total in the same way.
     """

@@ -62,7 +62,7 @@ _LIMIT = """\
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """The table of one instrument; ``lacking`` is what must be told before it can be recorded."""
+    """The table of one instrument; ``lacking`` is what must be stated before it can be recorded."""
 
     name: str
     lines: tuple[str, ...]

@@ -248,7 +248,7 @@ class Observed:
     def note_refusal(self, scope: Scope, status: int) -> None:
         """Tell the observers of a response of the server itself.
 
-        Of a request whose application runs they are told when that has ended.
+        While the application of a request runs, they are told only when it has ended.
         """
         if id(scope) in self._running:
             self._running[id(scope)] = status

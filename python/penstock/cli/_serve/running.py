@@ -369,7 +369,7 @@ class ProcessLimits:
         self._memory = _raised(options.limit_max_memory, options.limit_max_memory_jitter)
 
     def exceeded(self, requests: int) -> str | None:
-        """Return in words which limit is reached. Each is told once."""
+        """Return in words which limit is reached; each limit once."""
         if self._requests is not None and requests >= self._requests:
             text = f"Maximum request limit of {self._requests} exceeded."
             self._requests = None

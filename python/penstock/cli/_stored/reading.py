@@ -49,13 +49,13 @@ def read_parts(
 ) -> Iterator[StoredPart]:
     """Yield the parts of a recording: of a file, a folder or a ``postgresql://`` URI.
 
-    What cannot be read is left out, and told at the end.
+    What cannot be read is left out, and reported at the end.
 
     Args:
         target: the recording.
         table: that of SQLite and PostgreSQL.
         needs: the columns that the command works with, each of the type that it always has. A
-            part without one is left out and told.
+            part without one is left out and reported.
         tell: gets the recording with its damages; by default they go to standard error.
         pieces: yield long parts in pieces.
         columns: with ``pieces``, the columns that are needed, or what chooses them from a schema.

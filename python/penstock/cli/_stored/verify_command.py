@@ -36,7 +36,7 @@ __all__ = ["recover_files", "run_verify"]
 def run_verify(options: argparse.Namespace) -> int:
     """Check each file of ``options.files``; return FOUND if something is wrong with one.
 
-    One that cannot be read is told, and the others are checked; its code counts if nothing is found
+    One that cannot be read is reported, and the others are checked; its code counts if nothing is
     wrong with them.
     """
     key = public_key(options.key)

@@ -335,7 +335,7 @@ def open_compressed(
     Raises:
         OSError: when awaited, with the file's name; when read, if the file has another format,
             as ``gzip`` does. EOFError if the file has been cut off.
-        ValueError: for a mode or a format that does not exist, or if it cannot be told.
+        ValueError: for a mode or a format that does not exist, or if the format is not known.
         ModuleNotFoundError: for zstd before Python 3.14, without the extra ``compress``.
     """
     text = mode.endswith("t")

@@ -2,10 +2,10 @@
 
 An Arrow IPC stream begins with its schema, some kilobytes, of which a batch of ten rows is a tenth.
 So a stream is cut behind it: the schema is a message of its own, named by its digest, and the rest
-of the stream names it in a header. Both put together are the stream again. A schema is told when
+of the stream names it in a header. Both put together are the stream again. A schema is sent when
 its first rows come, again every hour, again behind rows of 32 times its size, and at the end of the
-run: a stream which removes what is old by its age, its size or its number of messages has one of
-them still, unless it keeps less than that. *Rejected:* the schema in the first message of each
+run. So a stream that removes old messages by age, size or number still has one of them, unless it
+keeps less than that. *Rejected:* the schema in the first message of each
 device, which a reader that begins in the middle of a run does not find.
 """
 
@@ -110,7 +110,7 @@ class _Schema:
 
     Attributes:
         beginning: of the streams that have it.
-        times: how often it was told.
+        times: how often it was sent.
         last: when last, by the monotonic clock.
         bytes_since: of rows.
     """
@@ -122,7 +122,7 @@ class _Schema:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is to be told before the next rows."""
+        """Whether it is to be sent before the next rows."""
         return (
             not self.times
             or time.monotonic() - self.last > _TOLD_EVERY_S
@@ -151,7 +151,7 @@ class ArrowMessages:
             self.size += len(batch) * 8 * len(batch.schema.names)
 
     def end(self) -> None:
-        """Let each schema be told once more behind the rows that wait, the last of the run."""
+        """Send each schema once more, behind the rows that wait, the last of the run."""
         self._ends = True
 
     def take(self) -> list[tuple[int, bytes]]:
@@ -185,7 +185,7 @@ class ArrowMessages:
         return found
 
     def _messages_of(self, pyarrow: Any, device: str, batch: Any) -> list[tuple[int, bytes]]:
-        """The message of some rows, behind that of its schema where it is to be told."""
+        """The message of some rows, behind that of its schema if that is due."""
         ipc = pyarrow_module("pyarrow.ipc")
         sink = pyarrow.BufferOutputStream()
         # Compressed column by column: what is small becomes larger by that. Arrow's threads take
@@ -212,7 +212,7 @@ class ArrowMessages:
         return [*found, (batch.num_rows, message.stored())]
 
     def _told(self, name: str) -> tuple[int, bytes]:
-        """The message of a schema, which is told now."""
+        """The message of a schema, which is sent now."""
         schema = self._schemas[name]
         schema.times, schema.last, schema.bytes_since = schema.times + 1, time.monotonic(), 0
         subject = f"{self._prefix}.{self._run}.{SCHEMA}{name}"

@@ -206,7 +206,7 @@ class NatsConnection:
         finally:
             del self._replies[inbox]
             if future.done() and not future.cancelled():
-                future.exception()  # what ended the request is told by another error, or is it
+                future.exception()  # what ended the request is in another error, or is this one
 
     def open_inbox(self) -> Inbox:
         """An inbox, for messages that are not a single answer. Away: the connection is lost."""

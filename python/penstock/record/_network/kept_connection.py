@@ -36,7 +36,7 @@ class KeptConnection(Generic[C]):
         self._connection: C | None = None
 
     async def get(self) -> C:
-        """The connection. One that was lost is told once, before there is another.
+        """The connection. The loss of one is raised once, before there is another.
 
         Raises:
             Away: it was lost, or there can be none now.

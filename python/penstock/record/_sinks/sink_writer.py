@@ -305,7 +305,7 @@ class SinkWriter:
             if self._reopen is None:
                 await self._close(sink)
             else:
-                # What it says now is of no interest once it is back, and else its failure is told.
+                # What it says now does not matter if it comes back; else its failure is reported.
                 await self._close_quietly(sink)
         finally:
             closed.set()

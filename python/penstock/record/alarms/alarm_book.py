@@ -139,7 +139,7 @@ class AlarmBook:
             return [AlarmEntry(**asdict(each)) for each in found]
 
     def is_active(self, key: str) -> bool:
-        """Whether the value of an alarm was outside when that was last told."""
+        """Whether the value of an alarm was outside at the last report of it."""
         with self._lock:
             entry = self._content.entries.get(key)
             return entry is not None and entry.active

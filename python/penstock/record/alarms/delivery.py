@@ -218,7 +218,7 @@ class AlarmDelivery:
             for event in behind:
                 await destination.deliver(event)
                 await self._has_taken(name, event)
-        except Exception:  # it is told when that event is the first
+        except Exception:  # it is reported once that event is the first
             return False
         return bool(behind)
 
@@ -226,7 +226,7 @@ class AlarmDelivery:
         try:
             await asyncio.to_thread(self._book.taken, name, event["id"])
         except AlarmBookError as error:
-            self.said.append(str(error))  # it may be told again by the next run
+            self.said.append(str(error))  # the next run may report it again
 
 
 # Who gets alarms: web hooks and MQTT brokers.

@@ -216,7 +216,7 @@ class Archiver:
                 await asyncio.wait(tasks)
             self._runs.clear()
             await connection.close()
-            # All have lost the one connection, which one of them has told.
+            # All have lost the one connection, which one of them has reported.
             for error in (task.exception() for task in tasks if not task.cancelled()):
                 if error is not None and not isinstance(error, Away):
                     raise error
@@ -326,8 +326,8 @@ class Archiver:
             place, longest = place + len(told), max(longest, len(told))
         else:
             raise Away(
-                f"the stream {self._stream} has told {place} subjects in {_MOST_PAGES} pages, and "
-                f"says that it has {total}: use a stream for fewer runs"
+                f"the stream {self._stream} has listed {place} subjects in {_MOST_PAGES} pages, "
+                f"and says that it has {total}: use a stream for fewer runs"
             )
         return subjects, first
 
