@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from penstock import dash, record, uring
-from penstock.alicat import FlowController
+from penstock import dash, files, record, uring
+from penstock.alicat import FlowController, find_devices
+from penstock.alicat import sync as alicat_sync
+from penstock.alicat.modbus import find_modbus_devices
 from penstock.record import archives
 from penstock.record.sink_choice import sink_for
 
@@ -33,6 +35,10 @@ def named(name: str) -> Arguments:
 
 def text(*arguments: str) -> Arguments:
     return lambda folder: arguments
+
+
+def nothing(folder: Path) -> tuple[Any, ...]:
+    return ([],)
 
 
 CSV, JSONL, ARROW, PARQUET = named("a.csv"), named("a.jsonl"), named("a.arrow"), named("a.parquet")
@@ -63,6 +69,8 @@ RENAMED: list[tuple[Callable[..., Any], Arguments, str, str, Any]] = [
     (record.PostgresSink, POSTGRES, "loss_seconds", "loss_interval", 2.0),
     (dash.Board, text("run"), "silence_s", "silence", 2.0),
     (archives.RunOptions, text(), "part_seconds", "part_duration", 5.0),
+    (alicat_sync.find_devices, nothing, "on_progress", "progress", print),
+    (alicat_sync.find_modbus_devices, nothing, "on_progress", "progress", print),
 ]
 EACH = pytest.mark.parametrize(
     ("function", "arguments", "old", "new", "value"),
@@ -157,3 +165,24 @@ async def test_a_coroutine_function_warns_when_it_is_awaited(old: str, new: str)
     with pytest.warns(match=f"{old} is now {new};") as warned, there_is_no_instrument:
         await settle(None, **{old: 1.0})
     assert warned[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("function", "old", "new", "value"),
+    [
+        (files.read_files, "limit", "queue_depth", 2),
+        (files.stat_many, "limit", "queue_depth", 2),
+        (find_devices, "on_progress", "progress", print),
+        (find_modbus_devices, "on_progress", "progress", print),
+    ],
+)
+@pytest.mark.anyio
+async def test_an_old_name_works_where_the_function_is_awaited(
+    function: Callable[..., Any], old: str, new: str, value: Any
+) -> None:
+    names = inspect.signature(function).parameters
+    assert new in names and old not in names
+    with pytest.warns(DeprecationWarning, match=rf"\(\): {old} is now {new};") as warned:
+        by_old = await function([], **{old: value})
+    assert [warning.filename for warning in warned] == [__file__]
+    assert list(by_old) == list(await function([], **{new: value})) == []

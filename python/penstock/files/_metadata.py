@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from penstock._core import stat_now
 from penstock._durable_files import sync_folder as sync_folder_of
+from penstock._renamed import renamed
 from penstock.files._answered import answered_from_cache
 from penstock.files._backend import current_backend
 from penstock.files._in_flight import results_of
@@ -74,7 +75,7 @@ async def stat_many(
     *,
     follow_symlinks: bool = True,
     missing_ok: Literal[False] = False,
-    limit: int = 64,
+    queue_depth: int = 64,
 ) -> list[os.stat_result]: ...
 
 
@@ -84,16 +85,17 @@ async def stat_many(
     *,
     follow_symlinks: bool = True,
     missing_ok: bool,
-    limit: int = 64,
+    queue_depth: int = 64,
 ) -> list[os.stat_result | None]: ...
 
 
+@renamed(limit="queue_depth")
 async def stat_many(
     paths: Iterable[StrOrBytesPath],
     *,
     follow_symlinks: bool = True,
     missing_ok: bool = False,
-    limit: int = 64,
+    queue_depth: int = 64,
 ) -> list[os.stat_result] | list[os.stat_result | None]:
     """Return the status of several files, in the order of their paths.
 
@@ -101,16 +103,16 @@ async def stat_many(
         paths: the files.
         follow_symlinks: of what links lead to, not of the links.
         missing_ok: None for a file that is missing, instead of FileNotFoundError.
-        limit: how many are asked for at a time, where the answer waits for a disk or a server.
+        queue_depth: how many are asked for at a time, if the answer waits for a disk or a server.
 
     Cancellation: abandons what has not been answered.
 
     Raises:
         OSError: with the path of the first file that could not be asked for.
-        ValueError: if ``limit`` is below 1.
+        ValueError: if ``queue_depth`` is below 1.
     """
-    if limit < 1:
-        raise ValueError(f"limit {limit} is below 1: no file could be asked for")
+    if queue_depth < 1:
+        raise ValueError(f"queue_depth {queue_depth} is below 1: no file could be asked for")
     backend = current_backend()
     found: list[os.stat_result | None] = []
     unknown: list[tuple[int, StrOrBytesPath]] = []
@@ -123,7 +125,7 @@ async def stat_many(
         found.append(status)
     operations = (backend.stat(path, follow_symlinks) for _, path in unknown)
     answers: list[os.stat_result | None] = await results_of(
-        backend, operations, limit, missing_ok=missing_ok
+        backend, operations, queue_depth, missing_ok=missing_ok
     )
     for (number, _), answer in zip(unknown, answers, strict=True):
         found[number] = answer

@@ -32,7 +32,7 @@ async def test_every_unit_of_a_bus_is_found() -> None:
     seen: list[DiscoveryResult] = []
     async with open_pty(bus) as port:
         results = await find_devices(
-            [port], unit_ids="ABC", baudrates=[BAUD], timeout=2, on_progress=seen.append
+            [port], unit_ids="ABC", baudrates=[BAUD], timeout=2, progress=seen.append
         )
     assert [(result.unit_id, result.ok) for result in results] == [
         ("A", True),

@@ -289,7 +289,7 @@ def test_instruments_are_found_on_several_ports(serve: Serve) -> None:
         unit_ids="AC",
         baudrates=[BAUD],
         timeout=2,
-        on_progress=note,
+        progress=note,
     )
     assert not any(thread.is_alive() for thread in threads)
     found = [
@@ -314,7 +314,7 @@ def test_search_of_one_port_starts_no_thread(serve: Serve) -> None:
         unit_ids="AB",
         baudrates=[BAUD],
         timeout=2,
-        on_progress=lambda result: threads.append(threading.current_thread()),
+        progress=lambda result: threads.append(threading.current_thread()),
     )
     assert [result.unit_id for result in found if result.ok] == ["B"]
     assert threads == [threading.current_thread()] * 2

@@ -142,14 +142,14 @@ async def test_the_status_of_many_files_is_that_of_each(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as error:
         await files.stat_many([paths[0], missing, paths[1]])
     assert error.value.filename == missing
-    some = await files.stat_many([paths[0], missing], missing_ok=True, limit=1)
+    some = await files.stat_many([paths[0], missing], missing_ok=True, queue_depth=1)
     assert some == [os.stat(paths[0]), None]
     mixed = [missing if number % 3 == 0 else path for number, path in enumerate(paths)]
     assert await files.stat_many(iter(mixed), missing_ok=True) == [
         None if path is missing else os.stat(path) for path in mixed
     ]
-    with pytest.raises(ValueError, match="limit 0"):
-        await files.stat_many(paths, limit=0)
+    with pytest.raises(ValueError, match="queue_depth 0"):
+        await files.stat_many(paths, queue_depth=0)
 
 
 async def test_access_is_that_of_os(tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_whole_files_are_old_or_new_and_leave_no_descriptor(
 
     async def read_some() -> None:
         chosen = chance.sample(range(8), 5)
-        found = await files.read_files([paths[n] for n in chosen], limit=3)
+        found = await files.read_files([paths[n] for n in chosen], queue_depth=3)
         assert found == [contents[n] for n in chosen]
 
     async def open_and_close() -> None:

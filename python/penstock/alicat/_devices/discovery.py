@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Generic, Protocol, TypeVar
 
+from penstock._renamed import renamed
 from penstock.alicat._bus.client import AlicatProtocolClient
 from penstock.alicat._bus.replies import check_unit_id
 from penstock.alicat._bus.waiting import ANYIO, Waiting
@@ -45,7 +46,7 @@ class PortSearch(Generic[C, A, F, R]):
         ask: Asks for one address. An :class:`AlicatError` is a result, too.
         result: Makes a result of port, address, baud rate, what was found or None, the error or
             None, and the seconds that it took.
-        on_progress: Called with every result as it arrives.
+        progress: Called with every result as it arrives.
         waiting: The primitives that its coroutines wait with.
     """
 
@@ -56,14 +57,14 @@ class PortSearch(Generic[C, A, F, R]):
         client_on: Callable[[Transport], C],
         ask: Callable[[C, A], Awaitable[F]],
         result: Callable[[str, A, int, F | None, AlicatError | None, float], R],
-        on_progress: Callable[[R], None] | None,
+        progress: Callable[[R], None] | None,
         waiting: Waiting,
     ) -> None:
         self._open_transport = open_transport
         self._client_on = client_on
         self._ask = ask
         self._result = result
-        self._on_progress = on_progress
+        self._progress = progress
         self._waiting = waiting
 
     async def find(
@@ -114,8 +115,8 @@ class PortSearch(Generic[C, A, F, R]):
         def note(address: A, began: float, found: F | None, error: AlicatError | None) -> None:
             result = self._result(port, address, baudrate, found, error, monotonic() - began)
             results.append(result)
-            if self._on_progress is not None:
-                self._on_progress(result)
+            if self._progress is not None:
+                self._progress(result)
 
         began = monotonic()
         try:
@@ -191,6 +192,7 @@ async def probe(
     return (await text_search(timeout).ask_port(port, (check_unit_id(unit_id),), baudrate))[0]
 
 
+@renamed(on_progress="progress")
 async def find_devices(
     ports: Iterable[str] | None = None,
     *,
@@ -199,14 +201,14 @@ async def find_devices(
     timeout: float = 0.2,
     max_concurrency: int = 8,
     stop_on_first_hit: bool = False,
-    on_progress: Callable[[DiscoveryResult], None] | None = None,
+    progress: Callable[[DiscoveryResult], None] | None = None,
 ) -> tuple[DiscoveryResult, ...]:
     """Ask for every unit id at every baud rate on every port (default: this machine's).
 
     Up to ``max_concurrency`` ports are searched at a time, each at one baud rate after another and
     with one unit after another. A raw TCP connection is searched once, because the baud rate is set
     at its server. With ``stop_on_first_hit``, the search of a port ends with the first instrument
-    that answers. ``on_progress`` is called with every result as it arrives.
+    that answers. ``progress`` is called with every result as it arrives.
 
     Returns a result for every address, the successful ones first, both parts in the order of the
     arguments. Changes nothing on the instruments, and does not stop an instrument that streams.
@@ -219,7 +221,7 @@ async def find_devices(
         ValueError: ``max_concurrency`` is below 1.
     """
     letters = letters_of(unit_ids)
-    return await text_search(timeout, on_progress=on_progress).find(
+    return await text_search(timeout, progress=progress).find(
         await list_serial_ports() if ports is None else ports,
         addresses=letters,
         baudrates=baudrates,
@@ -231,7 +233,7 @@ async def find_devices(
 def text_search(
     timeout: float,
     *,
-    on_progress: Callable[[DiscoveryResult], None] | None = None,
+    progress: Callable[[DiscoveryResult], None] | None = None,
     waiting: Waiting = ANYIO,
     open_transport: Callable[[SerialSettings], Awaitable[Transport]] = open_serial_transport,
 ) -> PortSearch[AlicatProtocolClient, str, DeviceInfo, DiscoveryResult]:
@@ -254,7 +256,7 @@ def text_search(
         client_on=client_on,
         ask=ask,
         result=DiscoveryResult,
-        on_progress=on_progress,
+        progress=progress,
         waiting=waiting,
     )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
+from penstock._renamed import renamed
 from penstock.alicat._bus.waiting import ANYIO, Waiting
 from penstock.alicat._bus.wire import check_seconds
 from penstock.alicat._devices.discovery import (
@@ -260,6 +261,7 @@ class ModbusDiscoveryResult:
         return self.identity is not None
 
 
+@renamed(on_progress="progress")
 async def find_modbus_devices(
     ports: Iterable[str] | None = None,
     *,
@@ -269,7 +271,7 @@ async def find_modbus_devices(
     timeout: float = 0.2,
     max_concurrency: int = 8,
     stop_on_first_hit: bool = False,
-    on_progress: Callable[[ModbusDiscoveryResult], None] | None = None,
+    progress: Callable[[ModbusDiscoveryResult], None] | None = None,
 ) -> tuple[ModbusDiscoveryResult, ...]:
     """Ask for every Modbus number at every baud rate on every port (default: this machine's).
 
@@ -283,7 +285,7 @@ async def find_modbus_devices(
         timeout: Seconds for each reply.
         max_concurrency: Ports that are asked at a time.
         stop_on_first_hit: End the search of a port with the first unit that answers.
-        on_progress: Called with every result as it arrives.
+        progress: Called with every result as it arrives.
 
     Returns:
         A result for every address, the successful ones first.
@@ -293,7 +295,7 @@ async def find_modbus_devices(
         ValueError: ``max_concurrency`` is below 1.
     """
     numbers = numbers_of(units)
-    return await modbus_search(timeout, protocol, on_progress=on_progress).find(
+    return await modbus_search(timeout, protocol, progress=progress).find(
         await list_serial_ports() if ports is None else ports,
         addresses=numbers,
         baudrates=baudrates,
@@ -306,7 +308,7 @@ def modbus_search(
     timeout: float,
     protocol: ModbusProtocol | str,
     *,
-    on_progress: Callable[[ModbusDiscoveryResult], None] | None = None,
+    progress: Callable[[ModbusDiscoveryResult], None] | None = None,
     waiting: Waiting = ANYIO,
     open_transport: Callable[[SerialSettings], Awaitable[Transport]] = open_serial_transport,
 ) -> PortSearch[ModbusClient, int, ModbusIdentity, ModbusDiscoveryResult]:
@@ -325,7 +327,7 @@ def modbus_search(
         client_on=client_on,
         ask=_identity_of,
         result=ModbusDiscoveryResult,
-        on_progress=on_progress,
+        progress=progress,
         waiting=waiting,
     )
 

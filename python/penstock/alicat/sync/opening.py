@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TypeVar, Unpack
 
+from penstock._renamed import renamed
 from penstock.alicat._bus.client import AlicatProtocolClient
 from penstock.alicat._bus.replies import check_unit_id
 from penstock.alicat._bus.wire import check_seconds
@@ -218,6 +219,7 @@ def probe(
     return run_without_loop(search.ask_port(port, (check_unit_id(unit_id),), baudrate))[0]
 
 
+@renamed(on_progress="progress")
 def find_devices(
     ports: Iterable[str] | None = None,
     *,
@@ -226,13 +228,13 @@ def find_devices(
     timeout: float = 0.2,
     max_concurrency: int = 8,
     stop_on_first_hit: bool = False,
-    on_progress: Callable[[DiscoveryResult], None] | None = None,
+    progress: Callable[[DiscoveryResult], None] | None = None,
 ) -> tuple[DiscoveryResult, ...]:
     """Ask for every unit id at every baud rate on every port (default: this machine's).
 
     As :func:`penstock.alicat.find_devices`, which describes the arguments and the result. Up to
     ``max_concurrency`` ports are asked at a time, each in a thread that ends with the call.
-    ``on_progress`` is called in the thread that has the result, by one thread at a time.
+    ``progress`` is called in the thread that has the result, by one thread at a time.
 
     Raises:
         InvalidUnitIdError: a unit id is not one letter.
@@ -240,7 +242,7 @@ def find_devices(
     """
     search = text_search(
         timeout,
-        on_progress=_one_at_a_time(on_progress),
+        progress=_one_at_a_time(progress),
         waiting=BLOCKING,
         open_transport=open_blocking_transport,
     )
@@ -255,6 +257,7 @@ def find_devices(
     )
 
 
+@renamed(on_progress="progress")
 def find_modbus_devices(
     ports: Iterable[str] | None = None,
     *,
@@ -264,17 +267,17 @@ def find_modbus_devices(
     timeout: float = 0.2,
     max_concurrency: int = 8,
     stop_on_first_hit: bool = False,
-    on_progress: Callable[[ModbusDiscoveryResult], None] | None = None,
+    progress: Callable[[ModbusDiscoveryResult], None] | None = None,
 ) -> tuple[ModbusDiscoveryResult, ...]:
     """Ask for every Modbus number at every baud rate on every port.
 
-    As :func:`penstock.alicat.modbus.find_modbus_devices`; threads and ``on_progress`` as in
+    As :func:`penstock.alicat.modbus.find_modbus_devices`; threads and ``progress`` as in
     :func:`find_devices`.
     """
     search = modbus_search(
         timeout,
         protocol,
-        on_progress=_one_at_a_time(on_progress),
+        progress=_one_at_a_time(progress),
         waiting=BLOCKING,
         open_transport=open_blocking_transport,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from penstock._renamed import renamed
 from penstock.files._backend import current_backend
 from penstock.files._in_flight import results_of
 
@@ -25,17 +26,18 @@ async def read_file(path: StrOrBytesPath) -> bytes:
     return await current_backend().read_file(path)
 
 
-async def read_files(paths: Iterable[StrOrBytesPath], limit: int = 64) -> list[bytes]:
+@renamed(limit="queue_depth")
+async def read_files(paths: Iterable[StrOrBytesPath], queue_depth: int = 64) -> list[bytes]:
     """Return the contents of several files, in the order of their paths.
 
-    Up to ``limit`` of them are read at a time. The first error, or a cancellation, abandons the
-    others; nothing stays open.
+    Up to ``queue_depth`` of them are read at a time. The first error, or a cancellation, abandons
+    the others; nothing stays open.
 
     Raises:
         OSError: with the path of the file that could not be read.
-        ValueError: if ``limit`` is below 1.
+        ValueError: if ``queue_depth`` is below 1.
     """
-    if limit < 1:
-        raise ValueError(f"limit {limit} is below 1: no file could be read")
+    if queue_depth < 1:
+        raise ValueError(f"queue_depth {queue_depth} is below 1: no file could be read")
     backend = current_backend()
-    return await results_of(backend, map(backend.read_file, paths), limit)
+    return await results_of(backend, map(backend.read_file, paths), queue_depth)

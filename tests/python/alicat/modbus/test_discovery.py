@@ -57,7 +57,7 @@ async def test_every_family_of_a_line_is_told() -> None:
     seen: list[ModbusDiscoveryResult] = []
     async with open_pty(bus_of_all()) as port:
         results = await find_modbus_devices(
-            [port], units=range(1, 10), baudrates=[115200], timeout=20, on_progress=seen.append
+            [port], units=range(1, 10), baudrates=[115200], timeout=20, progress=seen.append
         )
         identities = [result.identity for result in results if result.identity is not None]
         assert [identity.family for identity in identities] == [family for _, family in UNITS]
