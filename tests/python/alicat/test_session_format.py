@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from itertools import count
 
 import anyio
@@ -12,6 +13,7 @@ from penstock.alicat import (
     AlicatError,
     AlicatParseError,
     AlicatTimeoutError,
+    Device,
     EventKind,
     Statistic,
     open_device,
@@ -22,6 +24,23 @@ from .opened import TIMEOUT, opened
 from .scripted_bus import controller, show_in_slpm
 
 pytestmark = pytest.mark.anyio
+
+
+async def beside_a_refresh(
+    device: Device, cancelled_by: anyio.CancelScope, call: Callable[[], Awaitable[object]]
+) -> None:
+    """Call while another task, which ``cancelled_by`` can end, reads the format."""
+    began = anyio.Event()
+
+    async def read_the_format() -> None:
+        began.set()
+        with cancelled_by:
+            await device.refresh_data_frame_format()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read_the_format)
+        await began.wait()
+        await call()
 
 
 class TestFormatThatIsReadAgain:
@@ -153,17 +172,7 @@ class TestFormatThatIsReadAgain:
 
         unit.replies[b"LS*"] = setpoint
 
-        began = anyio.Event()
-
-        async def read_the_format() -> None:
-            began.set()
-            with refresh:
-                await device.refresh_data_frame_format()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(read_the_format)
-            await began.wait()
-            await device.setpoint()
+        await beside_a_refresh(device, refresh, device.setpoint)
         assert refresh.cancelled_caught
         assert (await device.poll()).units["Mass_Flow_Setpt"] == "SLPM"
 
@@ -178,17 +187,7 @@ class TestFormatThatIsReadAgain:
 
         unit.replies[b"??D*"] = table
 
-        began = anyio.Event()
-
-        async def read_the_format() -> None:
-            began.set()
-            with first:
-                await device.refresh_data_frame_format()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(read_the_format)
-            await began.wait()
-            await device.refresh_data_frame_format()
+        await beside_a_refresh(device, first, device.refresh_data_frame_format)
         assert first.cancelled_caught
         assert bus.commands.count(b"A??D*") >= 2
         assert (await device.poll()).units["Mass_Flow"] == "SLPM"

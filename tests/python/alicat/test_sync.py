@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
 
-import anyio
 import pytest
 
 from penstock.alicat import (
@@ -56,11 +55,18 @@ from penstock.alicat.sync import (
 from penstock.alicat.sync.waiting import BLOCKING, run_without_loop
 from penstock.serial.sync import open_serial_port
 from penstock.sim import Bus, BusFaults, MassFlowController, MassFlowMeter, open_pty, open_tcp
+from tests.python.alicat.in_a_thread import served
 
 BAUD = 115200
 TIMEOUT = 5.0
 
 Serve = Callable[..., str]
+
+
+@asynccontextmanager
+async def on_tcp(bus: Bus) -> AsyncIterator[str]:
+    async with open_tcp(bus) as port:
+        yield f"127.0.0.1:{port}"
 
 
 @pytest.fixture
@@ -71,28 +77,8 @@ def serve() -> Iterator[Serve]:
         def start(
             *units: MassFlowController, tcp: bool = False, faults: BusFaults | None = None
         ) -> str:
-            address: list[str] = []
-            ready, done = threading.Event(), threading.Event()
-
-            async def main() -> None:
-                bus = Bus(units, baudrate=BAUD, faults=faults)
-                if tcp:
-                    async with open_tcp(bus) as port:
-                        address.append(f"127.0.0.1:{port}")
-                        ready.set()
-                        await anyio.to_thread.run_sync(done.wait)
-                else:
-                    async with open_pty(bus) as path:
-                        address.append(path)
-                        ready.set()
-                        await anyio.to_thread.run_sync(done.wait)
-
-            thread = threading.Thread(target=anyio.run, args=(main,))
-            thread.start()
-            stack.callback(thread.join)
-            stack.callback(done.set)
-            assert ready.wait(60)
-            return address[0]
+            bus = Bus(units, baudrate=BAUD, faults=faults)
+            return served(stack, on_tcp(bus) if tcp else open_pty(bus))
 
         yield start
 

@@ -167,29 +167,24 @@ async def test_request_larger_than_the_driver_takes(port: SerialPort, peer: PtyP
     assert answer.data == b"ok"
 
 
-async def test_closing_ends_it(port: SerialPort, peer: PtyPeer) -> None:
-    async def close_when_asked() -> None:
+@pytest.mark.parametrize(
+    ("how", "error"), [("close", SerialClosedError), ("unplug", SerialDisconnectedError)]
+)
+async def test_closing_and_unplugging_end_it(
+    port: SerialPort, peer: PtyPeer, how: str, error: type[Exception]
+) -> None:
+    async def end_when_asked() -> None:
         await peer.read(2)
-        await port.aclose()
+        if how == "close":
+            await port.aclose()
+        else:
+            peer.unplug()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(close_when_asked)
-        with pytest.raises(SerialClosedError):
+        tasks.start_soon(end_when_asked)
+        with pytest.raises(error):
             await port.exchange(b"A\r", delimiter=b"\r", timeout=LONG)
-    with pytest.raises(SerialClosedError):
-        await port.exchange(b"A\r", delimiter=b"\r", timeout=LONG)
-
-
-async def test_unplugging_ends_it(port: SerialPort, peer: PtyPeer) -> None:
-    async def unplug_when_asked() -> None:
-        await peer.read(2)
-        peer.unplug()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(unplug_when_asked)
-        with pytest.raises(SerialDisconnectedError):
-            await port.exchange(b"A\r", delimiter=b"\r", timeout=LONG)
-    with pytest.raises(SerialDisconnectedError):
+    with pytest.raises(error):
         await port.exchange(b"A\r", delimiter=b"\r", timeout=LONG)
 
 

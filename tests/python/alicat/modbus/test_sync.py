@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
-import anyio
 import pytest
 
 from penstock.alicat import AlicatConnectionError, AlicatTimeoutError, SerialSettings
@@ -22,6 +20,7 @@ from penstock.alicat.sync import (
     SyncModbusFlowMeter,
     open_modbus_device,
 )
+from tests.python.alicat.in_a_thread import served
 
 from .instrument import Instrument, RtuServer, TcpServer, on_pty, on_tcp
 
@@ -36,24 +35,8 @@ def serve() -> Iterator[Serve]:
     with ExitStack() as stack:
 
         def start(*instruments: Instrument, tcp: bool = False) -> str:
-            address: list[str] = []
-            ready, done = threading.Event(), threading.Event()
-
-            async def main() -> None:
-                serving = (
-                    on_tcp(TcpServer(*instruments)) if tcp else on_pty(RtuServer(*instruments))
-                )
-                async with serving as where:
-                    address.append(where)
-                    ready.set()
-                    await anyio.to_thread.run_sync(done.wait)
-
-            thread = threading.Thread(target=anyio.run, args=(main,))
-            thread.start()
-            stack.callback(thread.join)
-            stack.callback(done.set)
-            assert ready.wait(60)
-            return address[0]
+            serving = on_tcp(TcpServer(*instruments)) if tcp else on_pty(RtuServer(*instruments))
+            return served(stack, serving)
 
         yield start
 
