@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from penstock._opening import opening
 from penstock.alicat._bus.client import AlicatProtocolClient
 from penstock.alicat._bus.replies import check_unit_id
 from penstock.alicat._bus.wire import check_seconds
@@ -76,6 +77,7 @@ class DeviceOptions(TypedDict, total=False):
     config: AlicatConfig | None
 
 
+@opening
 async def open_device(
     port: str | os.PathLike[str] | ByteStream | Transport | AlicatProtocolClient,
     *,
@@ -89,12 +91,12 @@ async def open_device(
     safe_state: SafeState = SafeState.LEAVE,
     config: AlicatConfig | None = None,
 ) -> Device:
-    """Open one instrument and identify it.
+    """Open one instrument and identify it; ``await`` the result, or use ``async with``.
 
     Asks for firmware, manufacturing table, data frame columns, one data frame and (of
     controllers) the full scale; changes nothing on the instrument::
 
-        async with await open_device("/dev/ttyUSB0", unit_id="A") as device:
+        async with open_device("/dev/ttyUSB0", unit_id="A") as device:
             print((await device.poll()).values)
 
     Args:
@@ -162,6 +164,7 @@ async def open_device(
         raise
 
 
+@opening
 async def open_controller(
     port: str | os.PathLike[str] | ByteStream | Transport | AlicatProtocolClient,
     **options: Unpack[DeviceOptions],
@@ -170,7 +173,7 @@ async def open_controller(
 
     A type checker knows its methods, such as ``setpoint``::
 
-        async with await open_controller("/dev/ttyUSB0") as device:
+        async with open_controller("/dev/ttyUSB0") as device:
             await device.setpoint(25.0)
 
     Raises:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
+from penstock._opening import opening
 from penstock._renamed import renamed
 from penstock.alicat._bus.waiting import ANYIO, Waiting
 from penstock.alicat._bus.wire import check_seconds
@@ -89,6 +90,7 @@ class ModbusOptions(TypedDict, total=False):
     assume_same_instrument: bool
 
 
+@opening
 async def open_modbus_device(
     port: str | os.PathLike[str] | ByteStream | Transport | ModbusClient,
     *,
@@ -102,6 +104,8 @@ async def open_modbus_device(
     assume_same_instrument: bool = False,
 ) -> ModbusFlowMeter:
     """Open one instrument, and read it once to prove that it answers.
+
+    ``await`` the result, or use it with ``async with``.
 
     A port that was passed as a path is reopened after a loss if the instrument can be recognised:
     by the serial number, if ``registers`` has one, or with ``assume_same_instrument``. Otherwise a
@@ -155,6 +159,7 @@ async def open_modbus_device(
     return device
 
 
+@opening
 async def open_modbus_controller(
     port: str | os.PathLike[str] | ByteStream | Transport | ModbusClient,
     **options: Unpack[ModbusOptions],

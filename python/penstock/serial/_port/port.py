@@ -12,6 +12,7 @@ import anyio.to_thread
 from anyio.abc import ByteStream, ByteStreamConnectable
 from anyio.lowlevel import checkpoint
 
+from penstock._opening import opening
 from penstock.serial._devices.backend import SerialBackend, require_backend
 from penstock.serial._devices.open import check_open_arguments, description_of, open_backend
 from penstock.serial._devices.url import is_url
@@ -137,8 +138,9 @@ class SerialPort(PortOperations, ExchangeOperations, ByteStream):
         self._device.close()
 
 
+@opening
 async def open_serial_port(path: str, config: SerialConfig | None = None) -> SerialPort:
-    """Open a port in raw mode.
+    """Open a port in raw mode; ``await`` the result, or use it with ``async with``.
 
     Args:
         path: The path of a tty, or a URL: ``socket://HOST:PORT``, ``rfc2217://HOST:PORT``,
