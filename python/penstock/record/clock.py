@@ -260,9 +260,9 @@ class Cadence:
         elapsed = now_ns - self.start_ns
         return ((elapsed + 1) * self._numerator - 1) // self._denominator
 
-    def slots_within(self, duration_s: float) -> int:
-        """How many slots are due before ``duration_s`` seconds have passed (at least one)."""
-        if not (math.isfinite(duration_s) and duration_s > 0):
-            raise ValueError(f"duration must be more than 0 s, not {duration_s!r}")
-        exact = Fraction(repr(float(duration_s))) * _SECOND * self._numerator / self._denominator
+    def slots_within(self, duration: float) -> int:
+        """How many slots are due before ``duration`` seconds have passed (at least one)."""
+        if not (math.isfinite(duration) and duration > 0):
+            raise ValueError(f"duration must be more than 0 s, not {duration!r}")
+        exact = Fraction(repr(float(duration))) * _SECOND * self._numerator / self._denominator
         return max(1, math.ceil(exact))
