@@ -1,7 +1,7 @@
 """The one way in which Penstock takes bytes off a file that already holds somebody's data.
 
 A process that is killed, or a machine that loses its power, leaves files that end in the middle of
-a row, a record or a message. To go on behind such an end, the end must go. A reader that is wrong
+a row, a record or a message. To go on after such an end, the end must go. A reader that is wrong
 about where it begins then destroys data: a CSV file that an editor has saved with other line ends,
 or one flipped bit in the middle of a month, looks like a torn end that is nearly the whole file.
 Nobody notices, because the command reports success. So the readers decide what *looks* torn, and
@@ -29,7 +29,7 @@ has no room for a copy.
 which is not there after a full disk, and it breaks hard links and the locks that other processes
 hold. *Rejected:* one ``NAME.torn`` to which every cut is appended. Two cuts would run into each
 other, and a copy that can grow can also be torn. *Rejected:* a limit in rows only. A row has no
-largest size, and what lies behind a stray quote is one row of a gigabyte.
+largest size, and what lies after a stray quote is one row of a gigabyte.
 
 All functions block and raise OSError. The caller holds the lock of the file.
 """
@@ -106,7 +106,7 @@ def cut_end(
         path: its name, for that of the copy and for the messages.
         end: where the torn end begins.
         force: cut an end of any size.
-        more: what the caller found behind ``end`` that is more than a kill can tear, if anything,
+        more: what the caller found after ``end`` that is more than a kill can tear, if anything,
             as the part of a sentence: "3 whole batches follow".
         most: how many bytes, zero bytes apart, one write can have torn.
 

@@ -24,7 +24,7 @@ async def send_file(
 ) -> int:
     """Send ``count`` bytes of a file (None: all) from ``offset`` on; return how many were sent.
 
-    Afterwards, the file's position is behind them, even after an error or a cancellation. Nothing
+    The file's position then follows them, even after an error or a cancellation. Nothing
     may be written to the transport meanwhile.
 
     Raises:
@@ -95,7 +95,7 @@ class _FileSender:
             self._end(ConnectionError(_CLOSED))
 
     def close(self) -> None:
-        """Send no more, and set the file's position behind what was sent."""
+        """Send no more, and set the file's position after what was sent."""
         self._transport._set_file_sender(None)
         if self.done.done() and not self.done.cancelled():
             self.done.exception()  # else asyncio logs that nobody has seen it

@@ -117,7 +117,7 @@ class CopyEncoder:
             self._next(*self._copied(batch, self._schema, start, stop))
 
     def end(self, facts: Mapping[str, Any]) -> None:
-        """Let the facts of the run wait behind its rows."""
+        """Let the facts of the run wait after its rows."""
         if self._schema is not None:
             self._next([], 0, b"", {"rows": self._rows, **facts})
 

@@ -100,7 +100,7 @@ class PostgresSink(NetworkSink):
 
 
 class _SpooledTable(SpooledFile):
-    """A spool that notes the facts of a run behind its rows."""
+    """A spool that notes the facts of a run after its rows."""
 
     def __init__(
         self,

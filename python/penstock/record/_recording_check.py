@@ -338,7 +338,7 @@ def _quoted(name: str) -> str:
 #
 # That is the description beside a CSV file, the last line of JSON Lines, the list of parts, and the
 # table ``penstock_parts`` of a database. It proves nothing of the values; but rows that were cut
-# off behind the end are found.
+# off after the end are found.
 
 
 def check_stated_text(path: Path, findings: SealFindings, *, growing: bool) -> None:

@@ -167,7 +167,7 @@ def _judge(first: Path, other: Path, tails: list[_Tail], found: FormatFindings) 
     lost = False
     for tail in tails:
         if growing and tail is tails[-1]:
-            continue  # the formats of a run that is being recorded grow one behind the other
+            continue  # the formats of a run that is being recorded grow one after the other
         rows = f"{rows_from_to(tail.before, tail.before + tail.rows)} of {tail.of}"
         told = tail.run in known(tail.lacking)
         if tail.is_whole and not told:

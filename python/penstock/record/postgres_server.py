@@ -392,7 +392,7 @@ class PostgresServer:
 
 
 def is_part(name: str, table: str) -> bool:
-    """Whether a table is of the recording ``table``: the first one, or that with a number behind.
+    """Whether a table is of the recording ``table``: the first, or one with a number after it.
 
     ``samples_lab`` is another recording than ``samples``.
     """
@@ -401,7 +401,7 @@ def is_part(name: str, table: str) -> bool:
 
 
 def check_new_table(table: str) -> None:
-    """Refuse a name for a table that the server would cut, with a number behind it. ValueError."""
+    """Refuse a name for a table that the server would cut, with a number after it. ValueError."""
     if len(table.rpartition(".")[2].encode()) > _LONGEST_NAME:
         raise ValueError(
             f"a table cannot be named {table!r}: choose a name of at most {_LONGEST_NAME} bytes"

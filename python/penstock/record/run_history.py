@@ -139,7 +139,7 @@ class _Run:
 
     @property
     def last_key(self) -> int:
-        """That of the table's last row. The rows behind it have no lower one."""
+        """That of the table's last row. The rows after it have no lower one."""
         return self._last
 
     def take_until(self, limit: int) -> tuple[Any, Any]:

@@ -30,9 +30,9 @@ LEADING_COLUMNS = (
 TRAILING_COLUMNS = ("status", "error")
 TIME_COLUMNS = ("t_utc", "requested_at", "received_at")
 RECORDER_FIELDS = ("late_s", "first_byte_s", "event", "message", "error_code")
-"""The fields that the recorder itself adds behind those of the devices."""
+"""The fields that the recorder itself adds after those of the devices."""
 _LAST_FIELDS = frozenset({"error_code"})
-"""Those behind all other columns: who counts columns from the left finds each where it was."""
+"""Those after all other columns: who counts columns from the left finds each where it was."""
 RESERVED_COLUMNS = frozenset(LEADING_COLUMNS + TRAILING_COLUMNS + RECORDER_FIELDS)
 """All but those of the devices' own fields."""
 
@@ -82,7 +82,7 @@ class RecordSchema:
         return next((field.kind for field in self.fields if field.name == name), None)
 
     def with_field(self, field: Field) -> RecordSchema:
-        """The same schema with one more field behind the present ones."""
+        """The same schema with one more field after the present ones."""
         return RecordSchema((*self.fields, field), self.metadata)
 
     def with_facts(self, facts: Mapping[str, object]) -> RecordSchema:

@@ -188,7 +188,7 @@ class FollowedFile(Protocol):
         """Where the rows end that are durable now."""
 
     def rows_behind(self, position: Any) -> int | None:
-        """How many rows the file has behind a position of its earlier writer; None: unknown.
+        """How many rows the file has after a position of its earlier writer; None: unknown.
 
         For a file that was opened with ``append`` and not written yet. OSError.
         """

@@ -39,7 +39,7 @@ class FileWrapper:
         return part
 
     def extent(self) -> tuple[int, int] | None:
-        """Return the position and the number of bytes behind it; None for another kind of file."""
+        """Return the position and the number of bytes after it; None for another kind of file."""
         try:
             descriptor = self.filelike.fileno()
             found = os.fstat(descriptor)

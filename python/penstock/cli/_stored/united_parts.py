@@ -1,6 +1,6 @@
 """The parts of a recording under one schema, without having them in the memory together.
 
-What the columns and units of all rows are is known behind the last part only. So the rows are kept
+What the columns and units of all rows are is known after the last part only. So the rows are kept
 in a temporary file until then, in sections of one run and one schema.
 """
 

@@ -31,7 +31,7 @@ def _call(fd: int, mode: int, offset: int, length: int) -> None:
     for number in (offset, length):
         # ctypes would cut it off, and the call would change another range.
         if not -_LARGEST <= index(number) <= _LARGEST:
-            raise OSError(errno.EFBIG, f"{number} is behind the largest position of a file")
+            raise OSError(errno.EFBIG, f"{number} is beyond the largest position of a file")
     while _libc.fallocate(fd, mode, offset, length) != 0:
         number = ctypes.get_errno()
         if number != errno.EINTR:

@@ -428,7 +428,7 @@ class BinaryFile(DescriptorFile):
             else:
                 raise ValueError(f"whence {whence} is not SEEK_SET, SEEK_CUR or SEEK_END")
             if not 0 <= position <= _LARGEST_POSITION:
-                where = "before the beginning" if position < 0 else "behind the largest"
+                where = "before the beginning" if position < 0 else "beyond the largest"
                 raise OSError(errno.EINVAL, f"position {position} is {where} of a file")
             if not 0 <= position - self._ahead_at <= len(self._ahead):
                 self._next_read_ahead = self._buffer_size

@@ -261,7 +261,7 @@ def find_header(
     """Return where from ``begin`` on the first header is whose commit began after ``after``.
 
     None if there is none before ``size``. Holes are skipped: a file system may have left gigabytes
-    of them behind a torn end.
+    of them after a torn end.
     """
     position = begin
     while position < size:

@@ -30,14 +30,14 @@ A *batch* is what one call of ``append_many`` stores: a part of one commit, of w
 all records or none. Without its last record, a batch is part of the torn tail.
 
 **Why a record holds its own offset.** In format 1 it held only where its commit began. The bytes of
-the last commit, written once more behind it (by a copy that was resumed at the wrong place, or a
+the last commit, written once more after it (by a copy that was resumed at the wrong place, or a
 block of the disk that the file system had used before), were therefore taken for further records of
 that commit, and an order was paid twice. A record of format 2 is valid in one place only. What a
-search finds behind a damage needs no doubt either: a copy of a log inside a payload of the same log
+search finds after damage needs no doubt either: a copy of a log inside a payload of the same log
 is at another place than its headers say.
 
 *Rejected:* a running number instead of the offset. It refuses the repeated commit as well, but a
-search behind a damage cannot tell what number is due. *Rejected:* a checksum that continues the
+search after damage cannot tell what number is due. *Rejected:* a checksum that continues the
 record before. One damaged record would make every later one unreadable, and nothing could be
 salvaged. *Rejected:* the offset in the checksum alone, without a field. Each candidate of a search
 would need its checksum computed, and a payload that repeats the marker made that slow (13 s for 64

@@ -65,7 +65,7 @@ class SampleBatch:
     def from_samples(
         cls, samples: Iterable[Sample], schema: RecordSchema | None = None
     ) -> SampleBatch:
-        """Columns from sample objects; fields unknown to ``schema`` are added behind it."""
+        """Columns from sample objects; fields unknown to ``schema`` are added after it."""
         return cls.from_buffer(buffer_samples(list(samples), schema))
 
     @classmethod
@@ -225,7 +225,7 @@ _ATTRIBUTES = (*LEADING_COLUMNS, *TRAILING_COLUMNS, *RECORDER_FIELDS, "values")
 
 
 def buffer_samples(samples: Sequence[Sample], schema: RecordSchema | None) -> ColumnBuffer:
-    """A buffer with a row for each sample; fields unknown to ``schema`` are added behind it."""
+    """A buffer with a row for each sample; fields unknown to ``schema`` are added after it."""
     buffer = ColumnBuffer(schema)
     cells = dict(zip(_ATTRIBUTES, attribute_lists(samples, _ATTRIBUTES), strict=True))
     fields = _field_columns(buffer.schema, cells)

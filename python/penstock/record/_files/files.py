@@ -156,7 +156,7 @@ def part_path(path: Path, number: int) -> Path:
 
 
 def numbered_parts(path: Path) -> list[tuple[int, Path]]:
-    """The files of a recording with their numbers, including those behind one that is missing."""
+    """The files of a recording with their numbers, including those after one that is missing."""
     pattern = re.compile(rf"{re.escape(path.stem)}\.part([1-9]\d*){re.escape(path.suffix)}")
     later = (pattern.fullmatch(name) for name in os.listdir(path.parent))
     numbers = {int(match[1]) for match in later if match is not None} - {1}
@@ -167,7 +167,7 @@ def numbered_parts(path: Path) -> list[tuple[int, Path]]:
 def check_no_part_missing(path: Path) -> list[Path]:
     """The files of a recording that is to be continued; RecoveryError if one is missing.
 
-    Its place would be taken by rows that belong behind the others.
+    Its place would be taken by rows that belong after the others.
     """
     parts = numbered_parts(path)
     for expected, (number, part) in enumerate(parts, 1):

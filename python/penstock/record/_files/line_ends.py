@@ -5,8 +5,8 @@ that, and the row says the same. A last row without an end is whole if it has al
 is a whole JSON object; else it is torn.
 
 In CSV a text may hold line breaks inside quotes, so a quote decides where a row ends. One stray
-quote would make everything behind it one single text. So a quote is judged by its row: if a line
-behind it is a whole row by itself, with all columns and a time stamp, then the quote was stray, its
+quote would make everything after it one single text. So a quote is judged by its row: if a line
+after it is a whole row by itself, with all columns and a time stamp, then the quote was stray, its
 row is faulty, and the next one begins there.
 """
 
@@ -190,7 +190,7 @@ def is_cut(line: bytes) -> bool:
 def text_end(file: BinaryIO, layout: Layout) -> TextEnd:
     """Where the whole rows end, from the file's position on.
 
-    A faulty row with rows behind it stays: it is for readers to report, and not torn.
+    A faulty row with rows after it stays: it is for readers to report, and not torn.
     """
     base = file.tell()
     rows = 0

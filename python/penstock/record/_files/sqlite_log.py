@@ -32,9 +32,9 @@ class LogEnd:
     """Where the transactions of a log end that SQLite will read.
 
     Attributes:
-        end: behind the last of them.
-        size: of what belongs to this log; older frames behind it are of no use.
-        more: what is behind the damage that was confirmed, as the part of a sentence.
+        end: after the last of them.
+        size: of what belongs to this log; older frames after it are of no use.
+        more: what is after the damage that was confirmed, as the part of a sentence.
     """
 
     end: int

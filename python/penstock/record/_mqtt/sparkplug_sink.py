@@ -313,7 +313,7 @@ class SparkplugTransport:
         return self._topic("DBIRTH", name), encode_payload(now, metrics, self._next_seq())
 
     def _messages(self, row: SparkplugRow) -> Iterable[tuple[bytes, bytes]]:
-        """The data of a row, behind the birth of what is new in it."""
+        """The data of a row, after the birth of what is new in it."""
         device = self._devices.setdefault(row.device, _Device())
         t_ms = row.t_utc_ns // 1_000_000
         is_old = time.time_ns() - row.t_utc_ns > _PRESENT_NS

@@ -1,9 +1,9 @@
 """Rows as messages of Arrow record batches, each of one device, and their schemas.
 
 An Arrow IPC stream begins with its schema, some kilobytes, of which a batch of ten rows is a tenth.
-So a stream is cut behind it: the schema is a message of its own, named by its digest, and the rest
+So a stream is cut after it: the schema is a message of its own, named by its digest, and the rest
 of the stream names it in a header. Both put together are the stream again. A schema is sent when
-its first rows come, again every hour, again behind rows of 32 times its size, and at the end of the
+its first rows come, again every hour, again after rows of 32 times its size, and at the end of the
 run. So a stream that removes old messages by age, size or number still has one of them, unless it
 keeps less than that. *Rejected:* the schema in the first message of each
 device, which a reader that begins in the middle of a run does not find.
@@ -151,7 +151,7 @@ class ArrowMessages:
             self.size += len(batch) * 8 * len(batch.schema.names)
 
     def end(self) -> None:
-        """Send each schema once more, behind the rows that wait, the last of the run."""
+        """Send each schema once more, after the rows that wait, the last of the run."""
         self._ends = True
 
     def take(self) -> list[tuple[int, bytes]]:
@@ -185,7 +185,7 @@ class ArrowMessages:
         return found
 
     def _messages_of(self, pyarrow: Any, device: str, batch: Any) -> list[tuple[int, bytes]]:
-        """The message of some rows, behind that of its schema if that is due."""
+        """The message of some rows, after that of its schema if that is due."""
         ipc = pyarrow_module("pyarrow.ipc")
         sink = pyarrow.BufferOutputStream()
         # Compressed column by column: what is small becomes larger by that. Arrow's threads take

@@ -137,7 +137,7 @@ class NatsSink(NetworkSink):
 
 
 class _SpooledMessages(SpooledFile):
-    """A spool that tells the schemas of a run behind its rows."""
+    """A spool that tells the schemas of a run after its rows."""
 
     def __init__(
         self,

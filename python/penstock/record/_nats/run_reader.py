@@ -66,7 +66,7 @@ class RunReader:
         self._schemas: dict[str, bytes] = {}
 
     async def begin(self, after: int) -> None:
-        """Let the next message be the first one behind the place ``after``."""
+        """Let the next message be the first one after the place ``after``."""
         wanted = {
             "stream_name": self._stream,
             "config": {
@@ -97,7 +97,7 @@ class RunReader:
         return header_of(b64decode(answer["message"].get("hdrs", "")), "Nats-Msg-Id")
 
     async def is_last(self, sequence: int) -> bool:
-        """Whether no message of the run is behind a place of the stream."""
+        """Whether no message of the run is after a place of the stream."""
         what = f"STREAM.MSG.GET.{self._stream}"
         asked = {"seq": sequence + 1, "next_by_subj": self._subjects}
         answer = await ask(self._connection, self._timeout, what, asked)

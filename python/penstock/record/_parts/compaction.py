@@ -328,7 +328,7 @@ def _runs(
 def _cut_off(
     folder: PartsFolder, parts: list[tuple[int, Path]], table_format: TableFormat
 ) -> set[Path]:
-    """The parts behind which a kill has cut off their run.
+    """The parts after which a kill has cut off their run.
 
     A part that another was to follow is one if the next part is of another run.
     """

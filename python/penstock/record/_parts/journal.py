@@ -128,8 +128,8 @@ class JournalContent:
         table: the rows up to the last batch that can be read.
         end: where that batch ends.
         size: of the file.
-        fault: what is wrong behind ``end``; empty if nothing is there.
-        more: what is behind it that is more than a kill can tear, as the part of a sentence.
+        fault: what is wrong after ``end``; empty if nothing is there.
+        more: what is after it that is more than a kill can tear, as the part of a sentence.
     """
 
     table: Any
@@ -173,7 +173,7 @@ def read_journal(path: Path) -> JournalContent:
 
 
 def _whole_batches(tail: bytes) -> int:
-    """How many batches of a stream lie behind the damaged message with which ``tail`` begins.
+    """How many batches of a stream lie after the damaged message with which ``tail`` begins.
 
     Dictionaries do not count: a kill may leave those of a batch, and tear the batch.
     """
@@ -183,7 +183,7 @@ def _whole_batches(tail: bytes) -> int:
     at = tail.find(_CONTINUATION, len(_CONTINUATION))
     while at >= 0:
         following = at + len(_CONTINUATION)
-        # Columns of ones have the continuation everywhere, but no length behind it.
+        # Columns of ones have the continuation everywhere, but no length after it.
         if 0 < int.from_bytes(tail[following : following + 4], "little", signed=True) < len(tail):
             try:
                 message = pa.ipc.read_message(buffer.slice(at))

@@ -189,7 +189,7 @@ class PartsFolder:
         for leftover in find_leftovers(os.fspath(self._run_file)):
             os.unlink(leftover)
         for name in os.listdir(self.state):
-            # A kill may have left them before their journal had its name, or behind it.
+            # A kill may have left them before their journal had its name, or after it.
             if (match := _SEALS.fullmatch(name)) and not (self.state / match[1]).exists():
                 os.unlink(self.state / name)
         for folder, names in self._folders():

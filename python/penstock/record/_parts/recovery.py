@@ -221,7 +221,7 @@ def _rows_in(path: Path, table_format: TableFormat) -> int:
 
 
 def _files_of(path: Path) -> list[Path]:
-    """Those behind one that is missing too."""
+    """Those after one that is missing too."""
     return [part for _, part in numbered_parts(path)]
 
 
@@ -325,7 +325,7 @@ def recover_folder(
     and holds all rows of the part. The caller holds the folder's lock.
 
     Raises:
-        RecoveryError: if a journal or a part cannot be read, or a journal has batches behind its
+        RecoveryError: if a journal or a part cannot be read, or a journal has batches after its
             damaged place, without ``force``. Nothing was changed then.
         SinkWriteError: if the disk refuses.
     """

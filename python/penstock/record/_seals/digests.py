@@ -114,7 +114,7 @@ class DigestThread:
         self._failure: BaseException | None = None
 
     def run(self, work: Callable[[], None], size: int) -> None:
-        """Do ``work``, which hashes ``size`` bytes, behind all work given before."""
+        """Do ``work``, which hashes ``size`` bytes, after all work given before."""
         if not self._waiting and not (self._is_slow and size >= _WORTH_A_HOP):
             work()
             return

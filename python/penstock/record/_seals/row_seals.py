@@ -78,7 +78,7 @@ class RowSeal:
     public_key: str = ""
 
     def digested(self) -> bytes:
-        """What the digest is of behind the rows."""
+        """What the digest is of after the rows."""
         return (
             f"{self.seal},{self.part},{self.kind},{self.first_row},{self.rows},"
             f"{self.first_ns},{self.last_ns}"

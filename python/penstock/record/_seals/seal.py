@@ -168,7 +168,7 @@ class SealList:
     Attributes:
         path: the file of seals.
         seals: those that count. Only a ``found`` one may begin before the end of the last.
-        end: behind the line of the last one.
+        end: after the line of the last one.
         head: the first line.
         begin: what the first one is chained to.
         public_key: of the signatures, in hexadecimal; empty without them.

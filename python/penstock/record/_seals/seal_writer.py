@@ -104,7 +104,7 @@ class SealWriter:
     def resume(cls, of: Path, size: int, rows: int, key: SigningKey | None) -> SealWriter:
         """Continue the seals of the file ``of``, which has ``rows`` rows in ``size`` bytes.
 
-        What it has behind its last seal is sealed as found. A file without seals gets them; those
+        What it has after its last seal is sealed as found. A file without seals gets them; those
         that cannot be read are kept under another name.
 
         RecordError if they are signed by another key, or are signed and ``key`` is None.
@@ -234,7 +234,7 @@ class SealWriter:
         self._begin_range(self._number + 1, self._end, self._rows, digest)
 
     def _seal_found(self, of: Path, size: int, rows: int) -> None:
-        """Seal what lies behind the last seal, which nobody saw being written."""
+        """Seal what lies after the last seal, which nobody saw being written."""
         self._start = self._end = min(self._start, size)
         self._first_row = min(self._first_row, rows)
         self._rows = rows
@@ -248,7 +248,7 @@ class SealWriter:
 
 
 def seal_what_is_found(of: Path, size: int, rows: int, key: SigningKey | None) -> None:
-    """Seal what a run that was cut off has written behind its last seal, if anything.
+    """Seal what a run that was cut off has written after its last seal, if anything.
 
     A run that has ended as it should has nothing there; what is there then is somebody else's.
     Without their key, signed seals stay as they are, and so do those of a text whose line ends were

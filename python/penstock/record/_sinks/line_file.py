@@ -336,7 +336,7 @@ class LineFile(ABC):
     def _begin_part(self, schema: RecordSchema) -> None:
         following = part_path(self.path, len(self.paths) + 1)
         # In this order, a part that a kill leaves never names one that is not there, and has no
-        # torn end with another part behind it.
+        # torn end with another part after it.
         self.sync()
         part = self._create(following)
         part.created.clear()  # it is named from here on, and stays whatever comes

@@ -2,7 +2,7 @@
 
 A sink that has failed is closed. Its rows go to the fallback, if it has one, else they wait. If it
 can be opened again, that is tried after growing pauses: a disk gets space, a mount comes back. It
-is then continued behind the last row that it has, and the fallback, if one stood in, is closed.
+is then continued after the last row that it has, and the fallback, if one stood in, is closed.
 """
 
 from __future__ import annotations

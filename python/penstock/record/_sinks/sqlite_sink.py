@@ -302,7 +302,7 @@ class SqliteFile:
                 self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
     def _refuse_damage(self) -> None:
-        """Rows behind a damaged page of the tree may be there and be found by no reader."""
+        """Rows after a damaged page of the tree may be there and be found by no reader."""
         with _explained(self):
             ((found,), *_) = self._connected().execute("PRAGMA quick_check(1)").fetchall()
         if found != "ok":
@@ -364,7 +364,7 @@ class SqliteFile:
         self._begin_table(schema)
 
     def _resume_seals(self, schema: RecordSchema, part: Sequence[Any]) -> None:
-        """Go on behind the last seal; rows that are there unsealed are sealed as found."""
+        """Go on after the last seal; rows that are there unsealed are sealed as found."""
         if self._seals is None:
             return
         number, name, columns, recording = part

@@ -105,7 +105,7 @@ def csv_pieces(
 def _texts(
     path: Path, begin: int, layout: Layout, damages: DamageList
 ) -> Iterator[tuple[int, bytes, bool]]:
-    """Texts of whole rows, each with the number of its first line; what is left behind, at last."""
+    """Texts of whole rows, each with the number of its first line; what is left comes last."""
     line, rest, endless = 2, b"", False
     with open(path, "rb") as file:
         file.seek(begin)
@@ -140,7 +140,7 @@ def _row_end(data: bytes, layout: Layout) -> int:
         cut = before
     if not odd and cut:
         return cut
-    # A quote is open, and has been for long: a stray one. Its row is judged by those behind it.
+    # A quote has been open for long: a stray one. Its row is judged by those after it.
     begin = 0
     for row in rows_of(io.BytesIO(data[:last]), layout):
         begin = row.start if row.is_open else last
@@ -327,7 +327,7 @@ def jsonl_pieces(
 def _objects(
     path: Path, plain: Any, damages: DamageList
 ) -> Iterator[tuple[Any, list[tuple[int, dict[str, Any]]]]]:
-    """The rows with the numbers of their lines, behind the schema that the head states if any."""
+    """The rows with the numbers of their lines, after the schema that the head states if any."""
     names = None if plain is None else set(plain.names)
     numbered: list[tuple[int, dict[str, Any]]] = []
     with open(path, "rb") as file:

@@ -95,7 +95,7 @@ def _sound_batches(path: Path, damages: DamageList) -> Any:
 # A batch is validated in full before anything uses it: what pyarrow reads from a damaged file may
 # have offsets out of its bounds, and the first access to those ends the process.
 
-_FIRST_MESSAGE = 8  # of an Arrow file, behind "ARROW1" and two zero bytes
+_FIRST_MESSAGE = 8  # of an Arrow file, after "ARROW1" and two zero bytes
 
 
 def arrow_schema_of(path: Path) -> Any:
@@ -157,7 +157,7 @@ def _rows_of_batch(path: Path, number: int) -> int | None:
 def _stream(
     path: Path, damages: DamageList, columns: Sequence[str] | None
 ) -> Iterator[tuple[int, Any]]:
-    """The batches up to the first damaged one: a file is a stream with an index behind it."""
+    """The batches up to the first damaged one: a file is a stream with an index after it."""
     pa = pyarrow_module()
     begin = number = 0
     with open(path, "rb") as file:

@@ -198,7 +198,7 @@ class AlarmDelivery:
                         await wake.wait()
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
             except Exception as error:
-                # It concerns this event alone: those behind it are delivered.
+                # It concerns this event alone: those after it are delivered.
                 self.said.append(
                     f"{destination} cannot be told of {event.get('id')}: "
                     f"{type(error).__name__}: {error}"
@@ -212,7 +212,7 @@ class AlarmDelivery:
         return True
 
     async def _takes_the_next(self, name: str, destination: Destination) -> bool:
-        """Deliver the event behind the first one that waits; False if it is not taken."""
+        """Deliver the event after the first one that waits; False if it is not taken."""
         behind = self._book.waiting(name)[1:2]
         try:
             for event in behind:

@@ -53,7 +53,7 @@ class RunArchive(WaitingRun[_Prepared]):
     def load(self) -> None:
         """Read the manifest, and remove files that an owner left who was killed before it.
 
-        Only those that can be of this manifest, with rows behind its first ones. Where manifests
+        Only those that can be of this manifest, with rows after its first ones. Where manifests
         were lost or removed, the files that they had named are all that is left of their rows.
 
         Raises:

@@ -282,7 +282,7 @@ class S3Store:
     async def _list_after(
         self, folder: str, after: str | None, found: dict[str, StoredObject]
     ) -> None:
-        """Add the objects of one listing, those behind the name ``after``."""
+        """Add the objects of one listing, those after the name ``after``."""
         import asyncio
 
         where, quiet = self.location(folder), _LONGEST_QUIET.total_seconds()
@@ -303,7 +303,7 @@ class S3Store:
                 name = each["path"]
                 if name in told:
                     raise ArchiveError(
-                        f"the listing of {where} does not end: it names {name} again, behind "
+                        f"the listing of {where} does not end: it names {name} again, after "
                         f"{len(told)} objects; check the store"
                     )
                 told.add(name)

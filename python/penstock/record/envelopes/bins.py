@@ -139,7 +139,7 @@ class Bins:
         )
 
     def merged(self, later: Bins) -> Bins:
-        """The bins of both, in the wider width of the two; ``later`` was recorded behind."""
+        """The bins of both, in the wider width of the two; ``later`` was recorded afterwards."""
         power = max(self.power, later.power)
         one, other = self.coarser(power), later.coarser(power)
         if not len(one) or not len(other):

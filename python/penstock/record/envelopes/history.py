@@ -240,7 +240,7 @@ class History:
     def envelope(self, key: str, begin: int, end: int, width: int) -> Extremes:
         """The extremes of one column from ``begin`` to ``end``, in nanoseconds since 1970 (UTC).
 
-        One point before and one behind the range are included, so a line reaches the edges of a
+        One point before and one after the range are included, so a line reaches the edges of a
         chart.
 
         Args:
@@ -304,7 +304,7 @@ class History:
     def _rows_between(
         self, begin: int, end: int, number: int, column: int
     ) -> list[tuple[Times, Numbers, Numbers]]:
-        """Rows of a level; behind them, those of the finer ones that it does not have yet."""
+        """Rows of a level; after them, those of the finer ones that it does not have yet."""
         pieces = []
         first = 0
         while True:

@@ -26,7 +26,7 @@ FUTEX_BITSET_MATCH_ANY = 0xFFFFFFFF
 _FUTEX_WAITV = struct.Struct("=QQII")
 
 _SIGINFO_SIZE = 128
-# signo, errno, code, and behind the union's alignment pid, uid, status: 64-bit Linux.
+# signo, errno, code, and after the union's alignment pid, uid, status: 64-bit Linux.
 _SIGINFO = struct.Struct("=iii4xiIi")
 
 
