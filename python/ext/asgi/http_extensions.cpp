@@ -171,6 +171,28 @@ PyObject* HttpRequestObject::flush(PyObject* self, PyObject* /*unused*/) {
     return flush_head(request) ? Py_NewRef(Py_None) : nullptr;
 }
 
+PyObject* HttpRequestObject::fail_file(PyObject* self, PyObject* begun) {
+    HttpRequestObject* request = of(self);
+    const Ref alive = Ref::borrow(self);
+    if (!is_open(request)) {
+        Py_RETURN_NONE;
+    }
+    if (begun == Py_True) {
+        // How much of it has left is not known: no other part may follow.
+        return cut_off(request) ? Py_NewRef(Py_None) : nullptr;
+    }
+    request->flush_scheduled = false;
+    request->lacks_file = !request->body_begun;
+    if (request->head_held && request->stage != AwaitStage::running) {
+        // Another task sends, and does not tell when it waits.
+        request->flush_scheduled = true;
+        if (!call_soon(request->connection, self, "_flush")) {
+            return nullptr;
+        }
+    }
+    Py_RETURN_NONE;
+}
+
 PyObject* HttpRequestObject::end_file(PyObject* self, PyObject* arguments) {
     HttpRequestObject* request = of(self);
     Py_ssize_t size = 0;

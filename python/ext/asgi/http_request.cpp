@@ -97,23 +97,14 @@ bool break_off(HttpRequestObject* request) noexcept {
         return true;
     }
     request->keep_alive = false;
-    if (!request->response_started) {
-        return send_text(request, 500, "Internal Server Error");
+    if (request->lacks_file && request->head_held) {
+        // The head promises what cannot be sent, and nobody has seen it.
+        request->head_held = request->response_started = false;
+        request->framing = Framing::unknown;
+        request->length = 0;
     }
-    if (!request->multiplexed) {
-        return cut_off(request);
-    }
-    if (!flush_head(request)) {
-        return false;
-    }
-    request->gone = true;
-    // A response without a body is whole.
-    request->response_complete = request->framing == Framing::none;
-    // Another task of the application may wait for a message: the close of a stream whose
-    // response is complete tells it nothing.
-    return wake(request, Feeding::anywhere) &&
-           (!is_current(request) ||
-            (request->response_complete ? finish_stream(request) : reset_stream(request)));
+    return request->response_started ? cut_off(request)
+                                     : send_text(request, 500, "Internal Server Error");
 }
 
 /// The application has raised the exception that is set. Returns whether the task is to raise it
@@ -122,9 +113,16 @@ bool handle_exception(HttpRequestObject* request) noexcept {
     const ModuleState* state = request->state();
     const bool cancelled = PyErr_ExceptionMatches(state->cancelled_error_type) != 0;
     const bool passes_on = cancelled || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
+    // By close(), while the application has its scope to get yet.
+    const bool never_called =
+        request->scope != nullptr && PyErr_ExceptionMatches(PyExc_GeneratorExit) != 0;
     Ref exception = take_exception();
     HttpServerObject* server = request->connection->server;
-    if (server != nullptr && cancelled && !request->gone) {
+    if (server != nullptr && never_called) {
+        report(server, "error",
+               "The coroutine of a request was closed before its first step, for "
+               "example by a task factory. The application was not called.");
+    } else if (server != nullptr && cancelled && !request->gone) {
         report(server, "cancelled", exception.get());
     } else if (server != nullptr && !passes_on) {
         report(server, request->gone ? "exception after the client has gone" : "exception",
@@ -228,6 +226,18 @@ PySendResult conclude(HttpRequestObject* request, PySendResult sent, PyObject** 
     return PYGEN_RETURN;
 }
 
+/// Lets the request end with its task, where that need not run it: a task factory may wrap the
+/// coroutine, close it or drop it. False with an exception set.
+bool watch_task(HttpRequestObject* request, PyObject* task) noexcept {
+    const Ref coroutine(PyObject_CallMethod(task, "get_coro", nullptr));
+    if (coroutine.get() == as_object(request)) {
+        return true;
+    }
+    PyErr_Clear();
+    const Ref callback(PyObject_GetAttrString(as_object(request), "_leave"));
+    return callback && Ref(PyObject_CallMethod(task, "add_done_callback", "O", callback.get()));
+}
+
 /// Makes the task. Null with an exception set.
 Ref make_task(HttpRequestObject* request, Feeding feeding) noexcept {
     HttpServerObject* server = request->connection->server;
@@ -241,8 +251,11 @@ Ref make_task(HttpRequestObject* request, Feeding feeding) noexcept {
         }
     }
     const ProtocolContext context(request->connection->context);
-    return Ref(PyObject_CallMethodOneArg(server->loop, request->state()->name_create_task,
-                                         as_object(request)));
+    Ref task(PyObject_CallMethodOneArg(server->loop, request->state()->name_create_task,
+                                       as_object(request)));
+    return task && request->stage == AwaitStage::created && !watch_task(request, task.get())
+               ? Ref()
+               : std::move(task);
 }
 
 } // namespace
@@ -252,8 +265,17 @@ bool cut_off(HttpRequestObject* request) noexcept {
         return false;
     }
     request->gone = true;
-    return end_connection(request->connection,
-                          request->framing == Framing::close ? Ending::abort : Ending::normal);
+    if (!request->multiplexed) {
+        return end_connection(request->connection,
+                              request->framing == Framing::close ? Ending::abort : Ending::normal);
+    }
+    // A response without a body is whole.
+    request->response_complete = request->framing == Framing::none;
+    // Another task of the application may wait for a message: the close of a stream whose
+    // response is complete tells it nothing.
+    return wake(request, Feeding::anywhere) &&
+           (!is_current(request) ||
+            (request->response_complete ? finish_stream(request) : reset_stream(request)));
 }
 
 bool start_task(HttpRequestObject* request, Feeding feeding) noexcept {
@@ -328,6 +350,32 @@ PyObject* HttpRequestObject::throw_into(PyObject* self, PyObject* const* argumen
     return send_step(sent, result);
 }
 
+PyObject* HttpRequestObject::close(PyObject* self, PyObject* /*unused*/) noexcept {
+    const Ref alive = Ref::borrow(self);
+    const HttpRequestObject* request = of(self);
+    if (!may_close(request->stage)) {
+        return nullptr;
+    }
+    if (request->stage == AwaitStage::finished) {
+        Py_RETURN_NONE;
+    }
+    if (Ref(throw_into(self, &PyExc_GeneratorExit, 1))) {
+        PyErr_SetString(PyExc_RuntimeError, "coroutine ignored GeneratorExit");
+        return nullptr;
+    }
+    if (PyErr_ExceptionMatches(PyExc_StopIteration) == 0 &&
+        PyErr_ExceptionMatches(PyExc_GeneratorExit) == 0) {
+        return nullptr;
+    }
+    PyErr_Clear();
+    Py_RETURN_NONE;
+}
+
+PyObject* HttpRequestObject::leave(PyObject* self, PyObject* /*task*/) {
+    // Once it has begun, whoever steps it ends it.
+    return of(self)->stage == AwaitStage::created ? close(self, nullptr) : Py_NewRef(Py_None);
+}
+
 void HttpRequestObject::release() noexcept {
     Py_CLEAR(scope);
     Py_CLEAR(logged);
@@ -384,8 +432,8 @@ HttpRequestObject* make_request(HttpConnectionObject* connection, Ref scope,
     request->framing = Framing::unknown;
     request->started = request->http_1_0 = request->is_head = request->keep_alive = false;
     request->wants_continue = request->body_received = request->head_held = false;
-    request->body_begun = request->flush_scheduled = request->response_started =
-        request->response_complete = false;
+    request->body_begun = request->flush_scheduled = request->lacks_file = false;
+    request->response_started = request->response_complete = false;
     request->disconnected = request->gone = false;
     request->body_complete = true;
     PyObject_GC_Track(as_object(request));

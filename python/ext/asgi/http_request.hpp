@@ -112,6 +112,7 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
     bool body_received;  ///< the application has received the end of the body
     bool head_held;      ///< the head of the response waits in the connection's output
     bool flush_scheduled;
+    bool lacks_file; ///< what was to be the body could not be had, and nothing has left
     bool body_begun; ///< a part of the response's body was sent, or a file is
     bool response_started;
     bool response_complete;
@@ -129,6 +130,8 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
 
     static PyObject* throw_into(PyObject* self, PyObject* const* arguments,
                                 Py_ssize_t count) noexcept;
+    /// As of any coroutine: GeneratorExit is thrown into the application. The response ends.
+    static PyObject* close(PyObject* self, PyObject* unused) noexcept;
     static void tp_dealloc(PyObject* self) noexcept;
 
     /// _begin_file(size, more, alone): writes what precedes a file that is a part of the body, the
@@ -138,6 +141,13 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
     static PyObject* write_file(PyObject* self, PyObject* part);
     /// _end_file(size, more): as many bytes of a file were sent.
     static PyObject* end_file(PyObject* self, PyObject* arguments);
+
+    /// _fail_file(begun): a file cannot be sent, or not to its end. `begun` is whether what precedes
+    /// it was written.
+    static PyObject* fail_file(PyObject* self, PyObject* begun);
+
+    /// _leave(task): the task that a task factory has returned has ended.
+    static PyObject* leave(PyObject* self, PyObject* task);
 
     /// _room(): an awaitable of the room in the transport's buffer.
     static PyObject* room(PyObject* self, PyObject* unused);
@@ -152,6 +162,8 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
             PyMethodDef{"_flush", &flush, METH_NOARGS, nullptr},
             PyMethodDef{"_room", &room, METH_NOARGS, nullptr},
             PyMethodDef{"_end_file", &end_file, METH_VARARGS, nullptr},
+            PyMethodDef{"_fail_file", &fail_file, METH_O, nullptr},
+            PyMethodDef{"_leave", &leave, METH_O, nullptr},
         };
     }
 };
@@ -203,8 +215,8 @@ PyObject* http_receive(PyObject* self, PyObject* unused);
 /// Writes the head that waits for its body. False with an exception set.
 bool flush_head(HttpRequestObject* request) noexcept;
 
-/// Ends the connection of HTTP/1.1 in the middle of its response. The client sees that the body is
-/// not whole, also where the close is its end. False with an exception set.
+/// Ends the response in its middle: by the end of the connection, in HTTP/2 of the stream. The client
+/// sees that the body is not whole, also where the close is its end. False with an exception set.
 bool cut_off(HttpRequestObject* request) noexcept;
 
 /// Tells the access log of the start of a response. Errors are reported.

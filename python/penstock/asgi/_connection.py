@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
 import os
-from typing import Any, Protocol
+import stat
+from typing import Any, BinaryIO, Protocol
 
 from penstock import _core
 from penstock.asgi._errors import ClientDisconnected
@@ -71,6 +73,13 @@ def scope_of_transport(owner: Owner, transport: asyncio.BaseTransport) -> dict[s
     }
 
 
+def _open_file(path: str) -> BinaryIO:
+    # To open a pipe would wait for its writer, and a directory or a device has no size.
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return open(path, "rb")
+
+
 def _speaks_http2(transport: asyncio.BaseTransport) -> bool | None:
     """Return whether the client has chosen HTTP/2; None if it does so by how it begins."""
     tls = transport.get_extra_info("ssl_object")
@@ -95,37 +104,52 @@ class Connection(_core.HttpConnection):
         # Called by the native half for http.response.pathsend. A file that cannot be opened raises
         # before anything is written.
         loop = self._owner.native.loop
-        file = await loop.run_in_executor(None, open, path, "rb")
+        begun = False
         try:
-            size = os.fstat(file.fileno()).st_size
-            if request._begin_file(size, False, True):
-                await self._send_part(request, file, 0, size)
-            request._end_file(size, False)
-        finally:
-            file.close()
+            file = await loop.run_in_executor(None, _open_file, path)
+            try:
+                size = os.fstat(file.fileno()).st_size
+                wanted = request._begin_file(size, False, True)
+                begun = True
+                if wanted:
+                    await self._send_part(request, file, 0, size)
+                request._end_file(size, False)
+            finally:
+                file.close()
+        except BaseException:
+            request._fail_file(begun)
+            raise
 
     async def _send_file(self, request: Any, message: Any) -> None:
         # Called by the native half for http.response.zerocopysend.
-        file = message["file"]
-        more = bool(message.get("more_body", False))
-        descriptor = file.fileno()
-        seek = getattr(file, "seek", None) or functools.partial(os.lseek, descriptor)
-        position = seek(0, os.SEEK_CUR)
-        offset = message.get("offset")
-        start = position if offset is None else int(offset)
-        size = max(0, os.fstat(descriptor).st_size - start)
-        count = message.get("count")
-        if count is not None:
-            if count < 0:
-                raise ValueError(f"the count of a part must be 0 or more, not {count}")
-            size = min(size, int(count))
-        if request._begin_file(size, more, False):
-            try:
-                await self._send_part(request, file, start, size)
-            finally:
-                # Without an offset the file is read on from where the part ends, as by sendfile(2).
-                seek(start + size if offset is None else position, os.SEEK_SET)
-        request._end_file(size, more)
+        begun = False
+        try:
+            file = message["file"]
+            more = bool(message.get("more_body", False))
+            descriptor = file.fileno()
+            seek = getattr(file, "seek", None) or functools.partial(os.lseek, descriptor)
+            position = seek(0, os.SEEK_CUR)
+            offset = message.get("offset")
+            start = position if offset is None else int(offset)
+            size = max(0, os.fstat(descriptor).st_size - start)
+            count = message.get("count")
+            if count is not None:
+                if count < 0:
+                    raise ValueError(f"the count of a part must be 0 or more, not {count}")
+                size = min(size, int(count))
+            wanted = request._begin_file(size, more, False)
+            begun = True
+            if wanted:
+                try:
+                    await self._send_part(request, file, start, size)
+                finally:
+                    # Without an offset the file is read on from where the part ends, as by
+                    # sendfile(2).
+                    seek(start + size if offset is None else position, os.SEEK_SET)
+            request._end_file(size, more)
+        except BaseException:
+            request._fail_file(begun)
+            raise
         if more:
             await request._room()
 

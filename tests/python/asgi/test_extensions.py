@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock import asgi
 from tests.python.loop.certificates import client_context, server_context
 
+from .http2_client import speaking_http2
 from .support import CLOSE, HOST, Client, ask, connected, respond, serving
 
 Run = Callable[..., Any]
@@ -111,9 +114,129 @@ def test_a_file_of_another_length(run: Run, path: Path) -> None:
     async def main() -> None:
         app = sender(path, [(b"content-length", b"5")])
         async with serving(app) as server, connected(server) as client:
-            client.writer.write(b"GET / HTTP/1.1\r\n" + CLOSE)
-            await client.head()
+            client.writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+            status, fields, _ = await client.response()
+            assert (status, fields["connection"]) == (500, "close")
             assert await client.reader.read() == b""
+
+    run(main())
+
+
+def absent(path: Path) -> dict[str, Any]:
+    return {"type": "http.response.pathsend", "path": f"{path}.absent"}
+
+
+def of_a_folder(path: Path) -> dict[str, Any]:
+    return {"type": "http.response.pathsend", "path": str(path.parent)}
+
+
+def of_a_pipe(path: Path) -> dict[str, Any]:
+    os.mkfifo(pipe := path.parent / "pipe")
+    return {"type": "http.response.pathsend", "path": str(pipe)}
+
+
+def of_no_file(path: Path) -> dict[str, Any]:
+    return {"type": "http.response.zerocopysend", "file": None}
+
+
+@pytest.mark.parametrize("http2", [False, True])
+@pytest.mark.parametrize("message", [absent, of_a_folder, of_a_pipe, of_no_file])
+def test_a_file_that_cannot_be_opened_is_answered_with_500(
+    run: Run, path: Path, message: Any, caplog: pytest.LogCaptureFixture, *, http2: bool
+) -> None:
+    """The head has promised the file. Nothing of it has left, so it is taken back."""
+    sent = message(path)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-length", b"1000"), (b"x-of-the-file", b"1")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send(sent)
+
+    async def main() -> None:
+        async with serving(app, http2=http2) as server:
+            if http2:
+                async with speaking_http2(server) as client2:
+                    answer = await client2.answer(client2.ask())
+                    assert (answer.status, bytes(answer.body)) == (500, b"Internal Server Error")
+                    assert b"x-of-the-file" not in answer.fields
+                return
+            async with connected(server) as client:
+                client.writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+                status, fields, body = await client.response()
+                assert (status, body) == (500, b"Internal Server Error")
+                assert fields["connection"] == "close"
+                assert "x-of-the-file" not in fields
+                assert await client.reader.read() == b""
+
+    run(main())
+    assert "Exception in ASGI application" in caplog.text
+
+
+@pytest.mark.parametrize("in_a_task", [False, True])
+def test_a_head_whose_file_is_missing_does_not_wait(
+    run: Run, path: Path, *, in_a_task: bool
+) -> None:
+    """It leaves when the application waits, as any head whose body comes later."""
+
+    async def main() -> None:
+        seen = asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            with pytest.raises(FileNotFoundError):
+                sending = send(absent(path))
+                await (asyncio.create_task(sending) if in_a_task else sending)
+            await seen.wait()
+            await send({"type": "http.response.body", "body": b"other"})
+
+        async with serving(app) as server, connected(server) as client:
+            client.writer.write(b"GET / HTTP/1.1\r\n" + CLOSE)
+            assert (await client.head())[0] == 200
+            seen.set()
+            assert await client.reader.read() == b"5\r\nother\r\n0\r\n\r\n"
+
+    run(main())
+
+
+@pytest.mark.parametrize("http2", [False, True])
+def test_a_file_that_breaks_off_ends_the_response(run: Run, tmp_path: Path, *, http2: bool) -> None:
+    """No other part may follow: the client would take it for the rest of the file."""
+    path = tmp_path / "shrinking"
+    size = 64 << 20
+    with path.open("wb") as file:
+        file.truncate(size)
+
+    async def main() -> None:
+        ended = asyncio.get_running_loop().create_future()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            headers = [(b"content-length", b"%d" % size)]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            with pytest.raises(RuntimeError, match="became shorter"):
+                await send({"type": "http.response.pathsend", "path": str(path)})
+            with pytest.raises(asgi.ClientDisconnected):
+                await send({"type": "http.response.body", "body": b"other"})
+            ended.set_result(None)
+
+        async with serving(app, http2=http2) as server:
+            if http2:
+                async with speaking_http2(server) as client2:
+                    stream = client2.ask()
+                    while not client2.answers[stream].body:
+                        await client2.read()
+                    os.truncate(path, 0)
+                    answer = await client2.answer(stream)
+                    assert answer.reset is not None
+                    assert b"other" not in answer.body
+            else:
+                async with connected(server) as client:
+                    client.writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+                    await client.head()
+                    os.truncate(path, 0)
+                    body = await client.reader.read()
+                    assert len(body) < size
+                    assert b"other" not in body
+            await ended
 
     run(main())
 

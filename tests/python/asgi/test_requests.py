@@ -432,22 +432,6 @@ def test_an_interrupt_in_an_application_leaves_the_loop(run: Run) -> None:
         run(main())
 
 
-def test_a_task_factory_is_used(run: Run) -> None:
-    made = []
-
-    def factory(loop: Any, coroutine: Any, **options: Any) -> Any:
-        made.append(coroutine)
-        return asyncio.Task(coroutine, loop=loop, **options)
-
-    async def main() -> None:
-        asyncio.get_running_loop().set_task_factory(factory)
-        status, _, body = await ask(echo, b"GET / HTTP/1.1\r\n" + CLOSE)
-        assert (status, body) == (200, b"")
-        assert any(type(each).__name__ == "HttpRequest" for each in made)
-
-    run(main())
-
-
 def test_a_cancelled_receive_loses_nothing(run: Run) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         with pytest.raises(TimeoutError):
