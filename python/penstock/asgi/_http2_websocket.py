@@ -45,12 +45,14 @@ async def serve_websocket(
     ]
     head = b"GET / HTTP/1.1\r\n%b%b\r\n" % (b"".join(lines), _HANDSHAKE)
     session.start(contextvars.copy_context(), head, b"")
-    reading = loop.create_task(transport.receive_all(receive))
-    try:
-        await transport.send_all(send)
-    finally:
-        reading.cancel()
-        transport.lose()
+    # An error of either half ends the other one, and the stream.
+    async with asyncio.TaskGroup() as halves:
+        reading = halves.create_task(transport.receive_all(receive))
+        try:
+            await transport.send_all(send)
+        finally:
+            reading.cancel()
+            transport.lose()
 
 
 class _StreamTransport(asyncio.Transport):
@@ -119,25 +121,29 @@ class _StreamTransport(asyncio.Transport):
         self._waiting.clear()
         self.close()
 
-    def lose(self) -> None:
-        """Tell the protocol that the stream has ended."""
+    def lose(self, error: Exception | None = None) -> None:
+        """Tell the protocol that the stream has ended, because of its error or without one."""
         if not self._lost:
             self._lost = self._closing = True
             self._changed.set()
-            self._protocol.connection_lost(None)
+            self._protocol.connection_lost(error)
 
     async def receive_all(self, receive: Receive) -> None:
-        """Give the protocol what comes."""
-        while True:
-            await self._may_read.wait()
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                self.lose()
-                return
-            if message["body"]:
-                self._protocol.data_received(message["body"])
-            if not message["more_body"] and not self._protocol.eof_received():
-                self.close()
+        """Give the protocol what comes. An error of the protocol is raised; the stream is lost."""
+        try:
+            while True:
+                await self._may_read.wait()
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    self.lose()
+                    return
+                if message["body"]:
+                    self._protocol.data_received(message["body"])
+                if not message["more_body"] and not self._protocol.eof_received():
+                    self.close()
+        except Exception as error:
+            self.lose(error)
+            raise
 
     async def send_all(self, send: Send) -> None:
         """Send what is written, until the transport is closed."""

@@ -181,6 +181,42 @@ def test_a_host_that_http_1_does_not_know_is_refused(
     assert not caplog.records
 
 
+def test_an_error_of_the_protocol_ends_the_stream(
+    run: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As on a socket, where the loop aborts the transport. The client has waited for ever."""
+
+    def fail(self: Any, data: bytes) -> None:
+        raise MemoryError("no room for a message")
+
+    async def main() -> None:
+        seen: asyncio.Queue[Any] = asyncio.Queue()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http":
+                await respond(send, b"http")
+                return
+            await receive()
+            await send({"type": "websocket.accept"})
+            seen.put_nowait(await receive())
+
+        async with serving(app, http2=True) as server, speaking_http2(server) as client:
+            stream = ask(client)
+            await answered(client, stream)
+            monkeypatch.setattr("penstock.asgi._websocket._Connection.data_received", fail)
+            client.send(stream, text(b"message"))
+            assert (await client.answer(stream)).reset is not None
+            assert (await seen.get()) == {
+                "type": "websocket.disconnect",
+                "code": 1006,
+                "reason": "",
+            }
+            assert (await client.answer(client.ask())).body == b"http"
+
+    run(main())
+    assert "no room for a message" in caplog.text
+
+
 def test_the_server_closes_with_1012(run: Any) -> None:
     async def main() -> None:
         async with serving(echo, http2=True) as server, sending_frames(server) as raw:
