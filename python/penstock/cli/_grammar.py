@@ -49,10 +49,12 @@ class NamingParser(CommandParser):
     Attributes:
         commands: what argparse's ``add_subparsers`` returned; None for a parser without commands.
         words: the arguments that it will be given; None if all commands are to be built.
+        presets: returns the options that need not be given, as of the environment; or None.
     """
 
     commands: Any = None
     words: Sequence[str] | None = None
+    presets: Callable[[argparse.ArgumentParser], argparse.Namespace] | None = None
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -72,6 +74,8 @@ class NamingParser(CommandParser):
             if near:
                 what = self.commands.metavar
                 self.error(f"argument {what}: invalid choice: {first!r}; did you mean {near[0]}?")
+        if namespace is None and self.presets is not None:
+            namespace = self.presets(self)
         options, unknown = super().parse_known_args(args, namespace)
         unknown = self._take_late_words(options, unknown)
         if unknown:

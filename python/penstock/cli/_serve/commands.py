@@ -8,6 +8,12 @@ from typing import Any
 
 from penstock.cli._grammar import metrics_address
 from penstock.cli._interrupts import Interrupts
+from penstock.cli._serve.environment import (
+    Repeated,
+    given_application,
+    options_in_environment,
+    truth,
+)
 
 __all__ = ["add_serve_command"]
 
@@ -19,11 +25,19 @@ def add_serve_command(commands: Any, epilog: str) -> None:
     serve = commands.add_parser(
         "serve",
         help="serve an ASGI or WSGI application over HTTP",
-        description="Serve an ASGI or WSGI application. The options have uvicorn's names. The "
-        "exit code is 3 if the application or its address is not available.",
+        description="Serve an ASGI or WSGI application. The options have uvicorn's names. An "
+        "option --like-this that is not given is taken from the variable PENSTOCK_LIKE_THIS, or "
+        "else UVICORN_LIKE_THIS, if it is set. The exit code is 3 if the application or its "
+        "address is not available.",
         epilog=epilog,
     )
-    serve.add_argument("app", metavar="MODULE:ATTRIBUTE", help="the application")
+    app = given_application()
+    serve.add_argument(
+        "app",
+        metavar="MODULE:ATTRIBUTE",
+        help="the application; default: $PENSTOCK_APP",
+        **({} if app is None else {"nargs": "?", "default": app}),
+    )
     _add_places(serve)
     _add_processes(serve)
     _add_application(serve)
@@ -33,6 +47,7 @@ def add_serve_command(commands: Any, epilog: str) -> None:
     _add_websocket(serve)
     _add_tls(serve)
     serve.set_defaults(run=_serve)
+    serve.presets = options_in_environment
 
 
 def _add_places(serve: Any) -> None:
@@ -83,11 +98,11 @@ def _add_processes(serve: Any) -> None:
     )
     group.add_argument("--reload", action="store_true", help="restart when a file changes")
     group.add_argument(
-        "--reload-dir", action="append", metavar="DIR", help="a folder to watch; default: this one"
+        "--reload-dir", action=Repeated, metavar="DIR", help="a folder to watch; default: this one"
     )
-    group.add_argument("--reload-include", action="append", metavar="PATTERN", help="default: *.py")
+    group.add_argument("--reload-include", action=Repeated, metavar="PATTERN", help="default: *.py")
     group.add_argument(
-        "--reload-exclude", action="append", metavar="PATTERN", help="default: .*, .py[cod], ~*"
+        "--reload-exclude", action=Repeated, metavar="PATTERN", help="default: .*, .py[cod], ~*"
     )
     group.add_argument(
         "--reload-delay",
@@ -173,7 +188,7 @@ def _add_layers(serve: Any) -> None:
     group = serve.add_argument_group("around the application")
     group.add_argument(
         "--static",
-        action="append",
+        action=Repeated,
         default=[],
         type=_static,
         metavar="PREFIX=DIR",
@@ -227,7 +242,7 @@ def _add_http(serve: Any) -> None:
     group.add_argument("--date-header", action=argparse.BooleanOptionalAction, default=True)
     group.add_argument(
         "--header",
-        action="append",
+        action=Repeated,
         default=[],
         type=_header,
         metavar="NAME:VALUE",
@@ -292,7 +307,7 @@ def _add_websocket(serve: Any) -> None:
     group.add_argument("--ws-max-queue", type=_positive, default=32, metavar="MESSAGES")
     group.add_argument("--ws-ping-interval", type=_seconds, default=20.0, metavar="SECONDS")
     group.add_argument("--ws-ping-timeout", type=_seconds, default=20.0, metavar="SECONDS")
-    group.add_argument("--ws-per-message-deflate", type=_truth, default=True, metavar="BOOLEAN")
+    group.add_argument("--ws-per-message-deflate", type=truth, default=True, metavar="BOOLEAN")
 
 
 def _add_tls(serve: Any) -> None:
@@ -355,13 +370,6 @@ def _seconds(text: str) -> float:
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
     return value
-
-
-def _truth(text: str) -> bool:
-    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    if text.lower() not in words:
-        raise argparse.ArgumentTypeError(f"{text} is neither true nor false")
-    return words[text.lower()]
 
 
 def _header(text: str) -> tuple[str, str]:
