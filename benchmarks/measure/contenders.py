@@ -16,7 +16,10 @@ if sys.version_info >= (3, 14):
 FASTNET_LOOPS = [f"aiofastnet@{loop}" for loop in ("asyncio", "uvloop", OURS)]
 # Shown, but not compared with Penstock: programs that do less work than the others.
 NOT_PEERS = frozenset(
-    {"pyuring-page", "floor-os", "shared_queue", "null sink", "bjoern", "fastwsgi"}
+    {
+        *("pyuring-page", "floor-os", "shared_queue", "null sink"),
+        *("bjoern", "fastwsgi", "fastpysgi-wsgi"),
+    }
 )
 # asyncio's version is Python's.
 PACKAGES = [*(name for name in LOOPS if name != "asyncio"), "aiofastnet"]

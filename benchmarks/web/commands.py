@@ -182,6 +182,7 @@ SERVERS: dict[str, tuple[tuple[str, ...], Callable[[Wanted], list[str]]]] = {
     "m0serve": (("m0serve",), _m0serve),
     "h2corn": (("h2corn",), _h2corn),
     "fastpysgi": (("fastpysgi",), _fastpysgi),
+    "fastpysgi-wsgi": (("fastpysgi",), _fastpysgi),
     "saltare": (("saltare",), _saltare),
     "robyn": ((), _robyn),
     "gunicorn": (("gunicorn",), _gunicorn),

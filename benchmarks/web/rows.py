@@ -20,10 +20,12 @@ OTHER_LOADS = ("h2load", "wrk")
 
 APPLICATIONS = "benchmarks.web.applications"
 JSON_HELLO = '{"text":"Hello, world!"}'
-OF_ASGI = tuple(name for name in SERVERS if name not in ("gunicorn", "bjoern", "fastwsgi", "robyn"))
+# Without threads: an application that waits, or computes, stops all requests.
+WITHOUT_THREADS = ("fastpysgi-wsgi", "bjoern", "fastwsgi")
+OF_ASGI = tuple(name for name in SERVERS if name not in (*WITHOUT_THREADS, "gunicorn", "robyn"))
 OF_WSGI = (
     *("penstock", "granian", "granian on two cores", "hypercorn", "peregrine", "weft", "m0serve"),
-    *("fastpysgi", "gunicorn", "bjoern", "fastwsgi"),
+    *("gunicorn", *WITHOUT_THREADS),
 )
 
 
