@@ -510,8 +510,14 @@ class WebSocketConnection:
     _reading_paused: bool
     _writing_paused: bool
     _heard: bool
+    _others_wait: bool
+    @property
+    def _waiting(self) -> object: ...
     @property
     def _written(self) -> int: ...
+    def _receive_event(
+        self, events: tuple[dict[str, Any], dict[str, Any], str, str], session: object, /
+    ) -> Coroutine[Any, Any, dict[str, Any]]: ...
     def _start(
         self,
         loop: asyncio.AbstractEventLoop,

@@ -350,6 +350,18 @@ PyObject* connection_recv(PyObject* self, PyObject* const* arguments, Py_ssize_t
                         : make_receive(websocket_of(self), {.raw = decoded == 0});
 }
 
+/// _receive_event(events, session): the next message of ASGI; see `make_receive` and `event_of`.
+PyObject* connection_receive_event(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+    PyObject* events = count == 2 ? arguments[0] : nullptr;
+    if (events == nullptr || !PyTuple_Check(events) || PyTuple_GET_SIZE(events) != 4 ||
+        !PyDict_Check(PyTuple_GET_ITEM(events, 0)) || !PyDict_Check(PyTuple_GET_ITEM(events, 1))) {
+        PyErr_SetString(PyExc_TypeError, "_receive_event() takes two dictionaries with a key of "
+                                         "each, and a session");
+        return nullptr;
+    }
+    return make_receive(websocket_of(self), {.events = events, .session = arguments[1]});
+}
+
 /// _recv_part(): the next part of a message, or a whole message that was received before.
 PyObject* connection_recv_part(PyObject* self, PyObject* /*unused*/) {
     return make_receive(websocket_of(self), {.part = true});
@@ -500,6 +512,7 @@ PyMethodDef connection_methods[] = {
     {"data_received", &connection_data_received, METH_O, "Decode received bytes."},
     {"recv", as_function(&connection_recv), METH_FASTCALL | METH_KEYWORDS,
      "Receive the next message."},
+    {"_receive_event", as_function(&connection_receive_event), METH_FASTCALL, nullptr},
     {"_recv_part", &connection_recv_part, METH_NOARGS, nullptr},
     {"_receive_parts", &connection_receive_parts, METH_O, nullptr},
     {"send", as_function(&websocket_send), METH_FASTCALL | METH_KEYWORDS, "Send a message."},
@@ -517,6 +530,8 @@ PyMemberDef connection_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(WebSocketConnectionObject, weak_references),
      READONLY, nullptr},
     {"_may_send", T_BOOL, offsetof(WebSocketConnectionObject, may_send), 0, nullptr},
+    {"_waiting", T_OBJECT, offsetof(WebSocketConnectionObject, waiting), READONLY, nullptr},
+    {"_others_wait", T_BOOL, offsetof(WebSocketConnectionObject, others_wait), 0, nullptr},
     {"_closing", T_BOOL, offsetof(WebSocketConnectionObject, closing), 0, nullptr},
     {"_reading_paused", T_BOOL, offsetof(WebSocketConnectionObject, reading_paused), 0, nullptr},
     {"_writing_paused", T_BOOL, offsetof(WebSocketConnectionObject, writing_paused), 0, nullptr},

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "awaitable/delegating_awaitable.hpp"
 #include "awaitable/direct_steps.hpp"
-#include "awaitable/native_awaitable.hpp"
 
 #include <cstddef>
 
@@ -34,14 +34,18 @@ struct WebSocketConnectionObject {
     bool may_send; ///< whole messages: not while one is sent in fragments, and not when closing
     bool closing;  ///< a close frame was sent: no frame may follow it
     bool calling_receiver;
+    bool others_wait; ///< for the end of `waiting`: its session is told of it
     bool heard; ///< bytes have arrived since the Python half has cleared it, for its keepalive
     unsigned long long written; ///< bytes of frames given to the transport, ever
 };
 
 /// One receive: a coroutine, and the future that its task blocks on.
-struct WebSocketReceiveObject : NativeAwaitable<WebSocketReceiveObject> {
+struct WebSocketReceiveObject : DelegatingAwaitable<WebSocketReceiveObject> {
     PyObject ob_base;
     WebSocketConnectionObject* connection; ///< owned
+    PyObject* events;                      ///< owned; of `_receive_event`, or null
+    PyObject* session;                     ///< owned; the same
+    PyObject* delegate;                    ///< owned; of `_receive_in_turn`, or null
     WaitingTask task;
     AwaitStage stage;
     bool iterating; ///< of `async for`: a normal end is StopAsyncIteration
@@ -76,9 +80,13 @@ struct ReceiveKind {
     bool iterating = false;
     bool raw = false;
     bool part = false;
+    PyObject* events = nullptr;  ///< borrowed; see `WebSocketReceiveObject`
+    PyObject* session = nullptr; ///< borrowed; the same
 };
 
-/// A coroutine for one receive. Null with an exception set.
+/// A coroutine for one receive. With `events`, its result is a message of ASGI. At the end of the
+/// connection that is what `_disconnect` of the session returns, and while another receive waits,
+/// the session's `_receive_in_turn` does. Null with an exception set.
 PyObject* make_receive(WebSocketConnectionObject* connection, ReceiveKind kind) noexcept;
 
 /// Whether `recv_streaming` has not ended its message.

@@ -2,21 +2,60 @@
 
 #include "web/websocket_connection.hpp"
 
+#include <utility>
+
 namespace penstock::python {
 
 namespace {
 
+/// Tells a session that others may receive. Preserves a raised exception.
+void let_others_receive(PyObject* session) noexcept {
+    Ref exception = take_exception();
+    if (!Ref(PyObject_CallMethod(session, "_let_others_receive", nullptr))) {
+        PyErr_WriteUnraisable(session);
+    }
+    if (exception) {
+        raise_exception(std::move(exception));
+    }
+}
+
 void stop_waiting(WebSocketReceiveObject* receive) noexcept {
-    if (receive->connection != nullptr && receive->connection->waiting == receive) {
-        receive->connection->waiting = nullptr;
+    WebSocketConnectionObject* connection = receive->connection;
+    if (connection != nullptr && connection->waiting == receive) {
+        connection->waiting = nullptr;
+        if (std::exchange(connection->others_wait, false) && receive->session != nullptr) {
+            let_others_receive(receive->session);
+        }
         Py_DECREF(receive); // the caller holds another reference
     }
 }
 
+/// The message of ASGI with what was received. Null with an exception set. `events` has copies of
+/// both kinds of it, that of text first, and then the key of what was received in each.
+PyObject* event_of(PyObject* events, PyObject* received) noexcept {
+    const Py_ssize_t kind = PyUnicode_Check(received) != 0 ? 0 : 1;
+    Ref event(PyDict_Copy(PyTuple_GET_ITEM(events, kind)));
+    return event && PyDict_SetItem(event.get(), PyTuple_GET_ITEM(events, kind + 2), received) == 0
+               ? event.release()
+               : nullptr;
+}
+
+PySendResult drive(PyObject*& delegate, PyObject* value, PyObject** result) noexcept {
+    const Ref driven = Ref::borrow(delegate);
+    const PySendResult sent = PyIter_Send(driven.get(), value, result);
+    if (sent != PYGEN_NEXT) {
+        Py_CLEAR(delegate);
+    }
+    return sent;
+}
+
 } // namespace
 
-PySendResult WebSocketReceiveObject::advance(bool /*first*/, PyObject* /*value*/,
+PySendResult WebSocketReceiveObject::advance(bool /*first*/, PyObject* value,
                                              PyObject** result) noexcept {
+    if (delegate != nullptr) {
+        return drive(delegate, value, result);
+    }
     if (connection->receiver != nullptr) {
         refuse_second_receiver(connection, "recv() called while for_each() receives");
         return PYGEN_ERROR;
@@ -31,7 +70,14 @@ PySendResult WebSocketReceiveObject::advance(bool /*first*/, PyObject* /*value*/
         if (raw && *result != nullptr && PyUnicode_Check(*result) != 0) {
             const Ref text(*result);
             *result = PyUnicode_AsUTF8String(text.get());
+        } else if (events != nullptr && *result != nullptr) {
+            const Ref received(*result);
+            *result = event_of(events, received.get());
         }
+        return *result != nullptr ? PYGEN_RETURN : PYGEN_ERROR;
+    }
+    if (connection->ended && events != nullptr) {
+        *result = PyObject_CallMethod(session, "_disconnect", nullptr);
         return *result != nullptr ? PYGEN_RETURN : PYGEN_ERROR;
     }
     if (connection->ended) {
@@ -47,6 +93,10 @@ PySendResult WebSocketReceiveObject::advance(bool /*first*/, PyObject* /*value*/
         return PYGEN_ERROR;
     }
     if (connection->waiting != nullptr && connection->waiting != this) {
+        if (events != nullptr) {
+            delegate = PyObject_CallMethod(session, "_receive_in_turn", nullptr);
+            return delegate != nullptr ? drive(delegate, Py_None, result) : PYGEN_ERROR;
+        }
         refuse_second_receiver(
             connection, "recv() called while another coroutine is already waiting in recv()");
         return PYGEN_ERROR;
@@ -64,16 +114,25 @@ bool WebSocketReceiveObject::wake_soon() noexcept {
     if (task.wakeup == nullptr) {
         return true; // no task waits for it yet
     }
-    stop_waiting(this);
-    return step_later(state(), task, as_object(this), connection->loop);
+    if (!step_later(state(), task, as_object(this), connection->loop)) {
+        return false;
+    }
+    stop_waiting(this); // behind it: those that wait for their turn run after this one
+    return true;
 }
 
 void WebSocketReceiveObject::release() noexcept {
     stop_waiting(this);
+    Py_CLEAR(events);
+    Py_CLEAR(session);
+    Py_CLEAR(delegate);
     python::release(task);
 }
 
 int WebSocketReceiveObject::visit(visitproc visit, void* arg) const noexcept {
+    Py_VISIT(events);
+    Py_VISIT(session);
+    Py_VISIT(delegate);
     return visit_task(task, visit, arg);
 }
 
@@ -85,6 +144,9 @@ PyObject* make_receive(WebSocketConnectionObject* connection, ReceiveKind kind) 
     }
     receive->connection =
         reinterpret_cast<WebSocketConnectionObject*>(Py_NewRef(as_object(connection)));
+    receive->events = Py_XNewRef(kind.events);
+    receive->session = Py_XNewRef(kind.session);
+    receive->delegate = nullptr;
     receive->task = {};
     receive->stage = AwaitStage::created;
     receive->iterating = kind.iterating;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -33,6 +33,13 @@ _OF_HANDSHAKE = frozenset(
 _OF_FRAMING = frozenset({b"connection", b"transfer-encoding"})
 _OF_A_BODY = _OF_FRAMING | {b"content-length"}
 _BINARY = (bytes, bytearray, memoryview)
+# What is received, as `_receive_event` takes it.
+_EVENTS: tuple[dict[str, Any], dict[str, Any], str, str] = (
+    {"type": "websocket.receive", "text": ""},
+    {"type": "websocket.receive", "bytes": b""},
+    "text",
+    "bytes",
+)
 _MOST_BEFORE_ACCEPT = 65536
 _WINDOW_OF_4_KIB = (False, False, 12, 12)
 
@@ -90,8 +97,8 @@ class WebSocketSession(asyncio.Protocol):
         self._connection: _Connection | None = None
         self._received = bytearray()
         self._told = False
-        self._receives = False  # a task of the application waits for a message
-        self._others: list[asyncio.Future[None]] = []  # of others that wait until it has got one
+        # Of tasks of the application that receive while another one waits for a message.
+        self._others: list[asyncio.Future[None]] = []
         self._denial: bytes | None = None  # what ends its body, once the application has begun one
         self._denial_has_body = True
         self._answered = False
@@ -231,7 +238,14 @@ class WebSocketSession(asyncio.Protocol):
         elif self._denial is not None:
             self._transport.close()
 
-    async def _receive(self) -> Message:
+    def _receive(self) -> Awaitable[Message]:
+        # Without a coroutine of its own: it would cost as much as all else of a short message.
+        connection = self._connection
+        if connection is not None and self._told:
+            return connection._receive_event(_EVENTS, self)
+        return self._receive_first()
+
+    async def _receive_first(self) -> Message:
         if not self._told:
             self._told = True
             return {"type": "websocket.connect"}
@@ -240,21 +254,18 @@ class WebSocketSession(asyncio.Protocol):
                 return self._disconnect()
             self._changed.clear()
             await self._changed.wait()
-        while self._receives:
+        return await connection._receive_event(_EVENTS, self)
+
+    # The native half calls the next three for `_receive_event`.
+
+    async def _receive_in_turn(self) -> Message:
+        connection = self._connection
+        assert connection is not None
+        while connection._waiting is not None:
             self._others.append(other := self._loop.create_future())
+            connection._others_wait = True
             await other
-        self._receives = True
-        try:
-            message = await connection.recv()
-        except ConnectionClosed:
-            return self._disconnect()
-        finally:
-            self._receives = False
-            if self._others:
-                self._let_others_receive()
-        if type(message) is str:
-            return {"type": "websocket.receive", "text": message}
-        return {"type": "websocket.receive", "bytes": message}
+        return await connection._receive_event(_EVENTS, self)
 
     def _let_others_receive(self) -> None:
         # All of them: the one that was chosen may have been cancelled.
@@ -272,7 +283,27 @@ class WebSocketSession(asyncio.Protocol):
         close = self._closed_with or close or Close(1006, "")
         return {"type": "websocket.disconnect", "code": int(close.code), "reason": close.reason}
 
-    async def _send(self, message: Message) -> None:
+    def _send(self, message: Message) -> Awaitable[None]:
+        connection = self._connection
+        if connection is not None and connection._may_send and message["type"] == "websocket.send":
+            data: Any = message.get("bytes")
+            if data is None:
+                data = message.get("text")
+                fits = isinstance(data, str)
+            else:
+                fits = isinstance(data, _BINARY)
+            if fits:
+                sent = connection.send(data)
+                return self._drained(sent) if connection._writing_paused else sent
+        return self._send_otherwise(message)
+
+    async def _drained(self, sent: Awaitable[None]) -> None:
+        try:
+            await sent
+        except ConnectionClosed as error:
+            raise ClientDisconnected("the client has closed the connection") from error
+
+    async def _send_otherwise(self, message: Message) -> None:
         connection = self._connection
         kind = message["type"]
         if connection is None:
