@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string_view>
+#include <vector>
 
 namespace penstock::python {
 
@@ -14,7 +15,8 @@ struct Http2Half {
 
     http2::ServerSession session;
     codec::ByteBuffer output;
-    std::size_t abandoned = 0; ///< applications that run although their streams were reset
+    std::vector<http::Field> fields; ///< of the head that is sent
+    std::size_t abandoned = 0;       ///< applications that run although their streams were reset
     io::MonotonicTime paused_since = 0;
     bool pumping = false;
     bool pump_scheduled = false;

@@ -108,12 +108,14 @@ const char* fault_of(const StreamHead& head) noexcept {
                : nullptr;
 }
 
-/// The fields of a head in the form of HTTP/1.1, behind its first line.
-std::vector<http::Field> fields_in(std::string_view text) {
-    std::vector<http::Field> fields;
-    std::size_t begin = text.find("\r\n") + 2;
+/// The fields of a head in the form of HTTP/1.1, behind its first line; until the next call.
+std::span<const http::Field> fields_in(HttpConnectionObject* connection, std::string_view text) {
+    std::vector<http::Field>& fields = connection->http2->fields;
+    fields.clear();
+    std::size_t begin = text.find('\r') + 2;
     while (begin < text.size()) {
-        const std::size_t end = std::min(text.find("\r\n", begin), text.size());
+        // No value has this character.
+        const std::size_t end = std::min(text.find('\r', begin), text.size());
         const std::string_view line = text.substr(begin, end - begin);
         const std::size_t colon = line.find(':');
         if (colon != std::string_view::npos) {
@@ -191,7 +193,8 @@ bool send_stream_part(HttpRequestObject* request, std::string_view part, bool mo
     if (std::exchange(request->head_held, false)) {
         const std::span<std::byte> bytes = stream.text.bytes();
         const std::string_view head(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        session.respond(stream, status_in(head), fields_in(head), part.empty() && !more);
+        session.respond(stream, status_in(head), fields_in(request->connection, head),
+                        part.empty() && !more);
         stream.text.clear();
     }
     if (!part.empty()) {
@@ -214,7 +217,8 @@ bool write_stream(HttpRequestObject* request, std::string_view part) {
 
 bool send_stream_interim(HttpRequestObject* request, std::string_view head) noexcept {
     try {
-        session_of(request).send_interim(*request->stream, status_in(head), fields_in(head));
+        session_of(request).send_interim(*request->stream, status_in(head),
+                                         fields_in(request->connection, head));
     } catch (const std::bad_alloc&) {
         PyErr_NoMemory();
         return false;

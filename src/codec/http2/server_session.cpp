@@ -30,10 +30,21 @@ std::uint8_t* bytes_of(std::string_view text) noexcept {
 
 /// Whether a field belongs to a connection of HTTP/1.1 (RFC 9113, section 8.2.2).
 bool is_of_connection(std::string_view name) noexcept {
-    constexpr std::array<std::string_view, 5> names = {
-        "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"};
-    return std::ranges::any_of(
-        names, [&](std::string_view each) { return http::equal_ignoring_case(name, each); });
+    const auto is = [name](std::string_view other) {
+        return http::equal_ignoring_case(name, other);
+    };
+    switch (name.size()) {
+    case 7:
+        return is("upgrade");
+    case 10:
+        return is("connection") || is("keep-alive");
+    case 16:
+        return is("proxy-connection");
+    case 17:
+        return is("transfer-encoding");
+    default:
+        return false;
+    }
 }
 
 const nghttp2::Library& lib() noexcept {
