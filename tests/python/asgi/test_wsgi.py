@@ -19,7 +19,7 @@ import pytest
 from penstock import asgi
 from penstock.asgi._interfaces import as_asgi3, interface_of
 
-from .support import CLOSE, HOST, ask, connected, serving
+from .support import CLOSE, HOST, ask, connected, conversation, serving
 
 Run = Callable[..., Any]
 Start = Callable[..., Callable[[bytes], None]]
@@ -468,6 +468,55 @@ def test_threads_and_their_queue_are_bounded(run: Run) -> None:
                 assert (await answer)[::2] == (200, b"done")
             assert len(threads) == 2
         assert not any(thread.is_alive() for thread in threads)
+
+    run(main())
+
+
+@pytest.mark.parametrize("threads", [2, 16])
+def test_a_request_that_waits_holds_up_no_other(run: Run, threads: int) -> None:
+    """All of them arrive at once, so that one wake-up of a thread may be for several."""
+
+    async def main() -> None:
+        go_on = threading.Event()
+
+        def app(environ: Environ, start_response: Start) -> list[bytes]:
+            start_response("200 OK", TEXT)
+            if environ["PATH_INFO"] == "/slow":
+                go_on.wait(30)
+            return [environ["PATH_INFO"].encode()]
+
+        async with (
+            serving(asgi.wsgi(app, threads=threads)) as server,
+            contextlib.AsyncExitStack() as stack,
+        ):
+            clients = [await stack.enter_async_context(connected(server)) for _ in range(20)]
+            for _ in range(3):
+                for number, client in enumerate(clients):
+                    path = b"/slow" if number == 7 else b"/%d" % number
+                    client.writer.write(b"GET " + path + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+                for number, client in enumerate(clients):
+                    if number != 7:
+                        assert (await client.response())[2] == b"/%d" % number
+                go_on.set()
+                assert (await clients[7].response())[2] == b"/slow"
+                go_on.clear()
+
+    run(main())
+
+
+def test_nothing_is_written_behind_the_end(run: Run) -> None:
+    writes: list[Callable[[bytes], None]] = []
+
+    def app(environ: Environ, start_response: Start) -> list[bytes]:
+        writes.append(start_response("200 OK", TEXT))
+        writes[0](b"part")
+        raise ZeroDivisionError
+
+    async def main() -> None:
+        async with serving(app) as server:
+            assert b"part" in await conversation(server, GET + CLOSE)
+            with pytest.raises(asgi.ClientDisconnected):
+                writes[0](b"more")
 
     run(main())
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from penstock.asgi._types import Application, Receive, Scope, Send
 from penstock.asgi._wsgi.body import open_body
 from penstock.asgi._wsgi.environ import constant_part, fill_environ
-from penstock.asgi._wsgi.exchange import Exchange
+from penstock.asgi._wsgi.exchange import Exchange, Outbox
 from penstock.asgi._wsgi.response import Response, WsgiApplication
 from penstock.asgi._wsgi.threads import Threads
 
@@ -61,12 +62,16 @@ class _Adapter:
         self._environ = environ
         self._make_threads = make_threads
         self._threads = make_threads()
+        self._outbox: Outbox | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            exchange = Exchange(scope, receive, send)
+            outbox, loop = self._outbox, asyncio.get_running_loop()
+            if outbox is None or outbox.loop is not loop:
+                outbox = self._outbox = Outbox(loop)
+            exchange = Exchange(outbox, scope, receive, send)
             context = contextvars.copy_context()
-            if self._threads.submit(lambda: context.run(self._run, exchange)):
+            if self._threads.submit(partial(context.run, self._run, exchange)):
                 await exchange.drive()
             else:
                 await _refuse(send)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -14,10 +15,14 @@ __all__ = ["constant_part", "fill_environ"]
 _MOST_NAMES = 512
 _LONGEST_NAME = 64
 _NAMES: dict[bytes, str] = {}
+_PROTOCOLS = {"1.1": "HTTP/1.1", "1.0": "HTTP/1.0", "2": "HTTP/2"}
 
 
 def constant_part(*, multiprocess: bool) -> dict[str, Any]:
-    """Return the part that is the same for all requests."""
+    """Return the part that is the same for all requests, with all keys that each of them sets.
+
+    A copy of it then takes them without growing, which costs more than to set them.
+    """
     return {
         "wsgi.version": (1, 0),
         "wsgi.errors": sys.stderr,
@@ -27,41 +32,53 @@ def constant_part(*, multiprocess: bool) -> dict[str, Any]:
         "wsgi.file_wrapper": FileWrapper,
         # Reading ends at the body's end, even where its length is not known before.
         "wsgi.input_terminated": True,
+        "wsgi.input": None,
+        "wsgi.url_scheme": "",
+        "REQUEST_METHOD": "",
+        "SCRIPT_NAME": "",
+        "PATH_INFO": "",
+        "QUERY_STRING": "",
+        "REQUEST_URI": "",
+        "RAW_URI": "",
+        "SERVER_PROTOCOL": "",
+        "SERVER_NAME": "",
+        "SERVER_PORT": "",
+        "REMOTE_ADDR": "",
     }
 
 
 def fill_environ(environ: dict[str, Any], scope: Scope) -> None:
-    """Add the variables of a request.
+    """Set the variables of a request.
 
     A string of WSGI has a byte in each character. PEP 3333 has the names, RFC 3875 their meaning.
     """
-    root = scope.get("root_path", "").rstrip("/").encode().decode("latin-1")
     raw_path = scope.get("raw_path")
     if raw_path is None:
         path = raw_path_text = scope["path"].encode().decode("latin-1")
     else:
-        raw_path_text = raw_path.decode("latin-1")
-        path = (
-            unquote_to_bytes(raw_path).decode("latin-1") if "%" in raw_path_text else raw_path_text
-        )
-    if root and path.startswith(root):
-        path = path[len(root) :]
-    query = scope["query_string"].decode("latin-1")
-    environ["REQUEST_METHOD"] = scope["method"]
-    environ["SCRIPT_NAME"] = root
+        path = raw_path_text = raw_path.decode("latin-1")
+        if "%" in path:
+            path = unquote_to_bytes(raw_path).decode("latin-1")
+    root = scope.get("root_path")
+    if root:
+        root = root.rstrip("/").encode().decode("latin-1")
+        environ["SCRIPT_NAME"] = root
+        path = path.removeprefix(root)
     environ["PATH_INFO"] = path
-    environ["QUERY_STRING"] = query
-    environ["REQUEST_URI"] = environ["RAW_URI"] = (
-        f"{raw_path_text}?{query}" if query else raw_path_text
-    )
-    environ["SERVER_PROTOCOL"] = f"HTTP/{scope['http_version']}"
+    query = scope["query_string"]
+    if query:
+        query = query.decode("latin-1")
+        environ["QUERY_STRING"] = query
+        raw_path_text = f"{raw_path_text}?{query}"
+    environ["REQUEST_URI"] = environ["RAW_URI"] = raw_path_text
+    environ["REQUEST_METHOD"] = scope["method"]
+    version = scope["http_version"]
+    environ["SERVER_PROTOCOL"] = _PROTOCOLS.get(version) or f"HTTP/{version}"
     environ["wsgi.url_scheme"] = scope.get("scheme", "http")
     client = scope.get("client")
-    if client:
+    if client:  # a Unix socket's client has no address
         environ["REMOTE_ADDR"] = client[0]
         environ["REMOTE_PORT"] = str(client[1])
-    else:
-        environ["REMOTE_ADDR"] = ""  # a Unix socket's client has none
     _add_fields(environ, scope["headers"])
     server = scope.get("server")
     if server and server[1] is not None:
@@ -75,16 +92,16 @@ def fill_environ(environ: dict[str, Any], scope: Scope) -> None:
         environ["SERVER_PORT"] = port or ("443" if environ["wsgi.url_scheme"] == "https" else "80")
 
 
-def _add_fields(environ: dict[str, Any], headers: list[tuple[bytes, bytes]]) -> None:
+def _add_fields(environ: dict[str, Any], headers: Iterable[tuple[bytes, bytes]]) -> None:
     for name, value in headers:
         key = _NAMES.get(name) or _key(name)
         if not key:
             continue
-        text = value.decode("latin-1")
-        before = environ.get(key)
-        if before is not None:
-            text = f"{before}{'; ' if key == 'HTTP_COOKIE' else ','}{text}"
-        environ[key] = text
+        if key not in environ:
+            environ[key] = value.decode("latin-1")
+        else:
+            between = "; " if key == "HTTP_COOKIE" else ","
+            environ[key] = f"{environ[key]}{between}{value.decode('latin-1')}"
 
 
 def _key(name: bytes) -> str:

@@ -17,6 +17,12 @@ WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]
 _STATUS = re.compile(r"[2-9][0-9]{2} [^\x00-\x1f\x7f]*")
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+_MOST_KEPT = 512
+_LONGEST_KEPT = 64
+_NAMES: dict[str, bytes] = {}
+"""Names of fields that were sent, in lower case."""
+_CODES: dict[str, int] = {}
+"""Statuses that were sent."""
 _HOP_BY_HOP = frozenset(
     {
         "connection",
@@ -34,10 +40,11 @@ _HOP_BY_HOP = frozenset(
 class Response:
     """Runs an application for one request. Everything here happens in its thread."""
 
+    __slots__ = ("_complete", "_exchange", "_head", "_head_sent", "_is_head", "_length")
+
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._is_head = exchange.scope["method"] == "HEAD"
-        self._sends_files = "http.response.zerocopysend" in (exchange.scope.get("extensions") or ())
         self._head: Message | None = None
         self._length: int | None = None
         self._head_sent = False
@@ -98,7 +105,7 @@ class Response:
                 exc_info = None
         elif self._head is not None:
             raise RuntimeError("start_response was called before, and this call has no exc_info")
-        code = _status_code(status)
+        code = (_CODES.get(status) if type(status) is str else None) or _status_code(status)
         fields, length = _fields(headers)
         self._length = length
         self._head = {"type": "http.response.start", "status": code, "headers": fields}
@@ -187,7 +194,9 @@ class Response:
 
     def _send_file(self, wrapper: FileWrapper) -> bool:
         """Let the loop send the file. False if it cannot, and nothing was sent."""
-        extent = wrapper.extent() if self._sends_files and self._head is not None else None
+        extensions = self._exchange.scope.get("extensions") or ()
+        sends_files = "http.response.zerocopysend" in extensions and self._head is not None
+        extent = wrapper.extent() if sends_files else None
         if extent is None:
             return False
         position, size = extent
@@ -214,7 +223,10 @@ def _status_code(status: Any) -> int:
         raise TypeError(f"the status must be a string, not {status!r}")
     if not _STATUS.fullmatch(status):
         raise ValueError(f"the status must be a number, a blank and a reason, not {status!r}")
-    return int(status[:3])
+    code = int(status[:3])
+    if type(status) is str and len(_CODES) < _MOST_KEPT and len(status) <= _LONGEST_KEPT:
+        _CODES[status] = code
+    return code
 
 
 def _fields(headers: Any) -> tuple[list[tuple[bytes, bytes]], int | None]:
@@ -226,19 +238,31 @@ def _fields(headers: Any) -> tuple[list[tuple[bytes, bytes]], int | None]:
         name, value = field
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"a header must be a pair of strings, not {field!r}")
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
-            raise ValueError(f"the header {name!r}: {value!r} cannot be sent")
-        lower = name.lower()
-        if lower in _HOP_BY_HOP:
-            raise ValueError(f"the header {name!r} is the server's (hop-by-hop); leave it out")
-        if lower == "content-length":
+        lower = _NAMES.get(name) or _sent_name(name, value)
+        if lower == b"content-length":
             if not (value.isascii() and value.isdigit()):
                 raise ValueError(f"Content-Length must be a number of bytes, not {value!r}")
             length = int(value)
+        # Printable ASCII, as most values are, needs no further look.
+        if not (value.isascii() and value.isprintable()) and not _VALUE.fullmatch(value):
+            raise ValueError(f"the header {name!r}: {value!r} cannot be sent")
         try:
-            fields.append((lower.encode("latin-1"), value.encode("latin-1")))
+            fields.append((lower, value.encode("latin-1")))
         except UnicodeEncodeError as error:
             raise ValueError(
                 f"the header {name!r}: {value!r} has characters that are not bytes (latin-1)"
             ) from error
     return fields, length
+
+
+def _sent_name(name: str, value: str) -> bytes:
+    """Return a name as it is sent, and keep it for the next response."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"the header {name!r}: {value!r} cannot be sent")
+    lower = name.lower()
+    if lower in _HOP_BY_HOP:
+        raise ValueError(f"the header {name!r} is the server's (hop-by-hop); leave it out")
+    sent = lower.encode("latin-1")
+    if type(name) is str and len(_NAMES) < _MOST_KEPT and len(name) <= _LONGEST_KEPT:
+        _NAMES[name] = sent
+    return sent
