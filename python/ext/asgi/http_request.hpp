@@ -142,8 +142,8 @@ struct HttpRequestObject : NativeAwaitable<HttpRequestObject> {
     /// _end_file(size, more): as many bytes of a file were sent.
     static PyObject* end_file(PyObject* self, PyObject* arguments);
 
-    /// _fail_file(begun): a file cannot be sent, or not to its end. `begun` is whether what precedes
-    /// it was written.
+    /// _fail_file(begun): a file cannot be sent, or not to its end. `begun` is whether what
+    /// precedes it was written.
     static PyObject* fail_file(PyObject* self, PyObject* begun);
 
     /// _leave(task): the task that a task factory has returned has ended.
@@ -215,8 +215,9 @@ PyObject* http_receive(PyObject* self, PyObject* unused);
 /// Writes the head that waits for its body. False with an exception set.
 bool flush_head(HttpRequestObject* request) noexcept;
 
-/// Ends the response in its middle: by the end of the connection, in HTTP/2 of the stream. The client
-/// sees that the body is not whole, also where the close is its end. False with an exception set.
+/// Ends the response in its middle: by the end of the connection, in HTTP/2 of the stream. The
+/// client sees that the body is not whole, also where the close is its end. False with an exception
+/// set.
 bool cut_off(HttpRequestObject* request) noexcept;
 
 /// Tells the access log of the start of a response. Errors are reported.
