@@ -157,11 +157,13 @@ std::error_code Poller::add(Watch& watch, int fd, std::uint32_t interest,
 }
 
 std::error_code Poller::update(Watch& watch, std::uint32_t interest) {
+    return watch.fd >= 0 && interest == watch.interest ? std::error_code()
+                                                       : confirm(watch, interest);
+}
+
+std::error_code Poller::confirm(Watch& watch, std::uint32_t interest) {
     if (watch.fd < 0) {
         return {EBADF, std::system_category()};
-    }
-    if (interest == watch.interest) {
-        return {};
     }
     Slot& slot = slots_[static_cast<std::size_t>(watch.fd)];
     std::error_code error;

@@ -82,6 +82,10 @@ public:
     /// otherwise report a hang-up again and again; a later `update` adds it again.
     [[nodiscard]] std::error_code update(Watch& watch, std::uint32_t interest);
 
+    /// `update` that asks the kernel even if the interest stays: the descriptor may have been
+    /// closed without `remove`, and its number may name another file, which is watched from now on.
+    [[nodiscard]] std::error_code confirm(Watch& watch, std::uint32_t interest);
+
     /// Stops watching. Events already fetched for this watch are dropped. Safe to call twice.
     void remove(Watch& watch) noexcept;
 
@@ -120,6 +124,9 @@ public:
         const auto index = static_cast<std::size_t>(fd);
         return fd >= 0 && index < slots_.size() ? slots_[index].watch : nullptr;
     }
+
+    /// How many waits have begun. An event that `dispatch` reports was fetched by the last one.
+    [[nodiscard]] std::uint32_t waits() const noexcept { return waits_; }
 
     [[nodiscard]] int native_handle() const noexcept { return epoll_fd_; }
 

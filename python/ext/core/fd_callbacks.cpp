@@ -88,6 +88,15 @@ bool wake_first(FdCallbacks& callbacks, Direction direction,
     return true;
 }
 
+/// The callback of one direction, unless it was set after the event had been fetched. As in
+/// asyncio, the event does not concern it: whoever has set it may have read what was there, and a
+/// `recv` on a blocking descriptor would stop the loop. What is still ready is reported by the next
+/// wait.
+HandleObject* handle_for_event(const FdCallbacks& callbacks, Direction direction) noexcept {
+    const FdCallbacks::Side& side = callbacks.side(direction);
+    return side.handle_set_after != callbacks.loop->io->poller().waits() ? side.handle : nullptr;
+}
+
 /// The callback and the task that were registered for one direction when an event arrived. A
 /// callback or task of the other direction may replace them and close the descriptor, whose number
 /// then belongs to another file. The event does not concern the new ones. (It would make a connect
@@ -95,7 +104,8 @@ bool wake_first(FdCallbacks& callbacks, Direction direction,
 class ReadyWatchers {
 public:
     ReadyWatchers(const FdCallbacks& callbacks, Direction direction) noexcept
-        : direction_(direction), handle_(Ref::borrow(as_object(callbacks.side(direction).handle))),
+        : direction_(direction),
+          handle_(Ref::borrow(as_object(handle_for_event(callbacks, direction)))),
           waiter_(Ref::borrow(as_object(callbacks.side(direction).first_waiter))) {}
 
     /// Calls the callback and wakes the task. False when there was neither.
@@ -130,6 +140,26 @@ void set_interest(FdCallbacks& callbacks, std::uint32_t interest) noexcept {
     if (interest == 0 || poller.update(callbacks, interest)) {
         poller.remove(callbacks); // its user has closed it, if the update failed
     }
+}
+
+/// Registers `fd`, or changes its interest.
+///
+/// `replaced`: a watcher takes the place of one that is still there, so the program may have closed
+/// the other's descriptor without removing it, and then got its number for another file. The kernel
+/// knows. If nothing is open under that number, nothing changes, as in asyncio.
+std::error_code watch(FdCallbacks& callbacks, int fd, std::uint32_t interest, bool replaced) {
+    io::Poller& poller = callbacks.loop->io->poller();
+    if (callbacks.fd < 0) {
+        return poller.add(callbacks, fd, interest);
+    }
+    if (!replaced) {
+        return poller.update(callbacks, interest);
+    }
+    std::error_code error = poller.confirm(callbacks, interest);
+    if (error.value() == EBADF && interest == callbacks.interest) {
+        error.clear();
+    }
+    return error;
 }
 
 PyObject* target_of(PyObject* weak_reference) noexcept {
@@ -274,17 +304,16 @@ PyObject* set_fd_callback(LoopObject* loop, Direction direction, PyObject* const
     }
     drop_idle_registration(*callbacks);
     const std::uint32_t interest = interest_of(*callbacks) | readiness_of(direction);
-    const std::error_code error = callbacks->fd < 0
-                                      ? loop->io->poller().add(*callbacks, fd, interest)
-                                      : loop->io->poller().update(*callbacks, interest);
-    if (error) {
+    const bool replaced = callbacks->side(direction).handle != nullptr;
+    if (const std::error_code error = watch(*callbacks, fd, interest, replaced)) {
         Py_DECREF(handle);
         errno = error.value();
         return PyErr_SetFromErrno(PyExc_OSError);
     }
-    HandleObject* previous = callbacks->side(direction).handle;
-    callbacks->side(direction).handle =
-        reinterpret_cast<HandleObject*>(Py_NewRef(as_object(handle)));
+    FdCallbacks::Side& side = callbacks->side(direction);
+    HandleObject* previous =
+        std::exchange(side.handle, reinterpret_cast<HandleObject*>(Py_NewRef(as_object(handle))));
+    side.handle_set_after = loop->io->poller().waits();
     if (previous != nullptr) {
         cancel(previous);
         Py_DECREF(previous);
@@ -349,17 +378,17 @@ void remove_all_fd_callbacks(LoopObject* loop) noexcept {
 bool begin_wait(LoopObject* loop, Direction direction, const SocketDescriptor& socket,
                 DescriptorWaiterObject* waiter) noexcept {
     FdCallbacks* callbacks = find_or_make(loop, socket.fd);
-    if (callbacks == nullptr ||
-        (!registered_for(*callbacks, socket.socket) && !register_for(*callbacks, socket.socket)) ||
+    if (callbacks == nullptr) {
+        return false;
+    }
+    const bool another = !registered_for(*callbacks, socket.socket);
+    if ((another && !register_for(*callbacks, socket.socket)) ||
         !check_open(loop)) { // the allocation of a weak reference may run the garbage collector
         return false;
     }
     const std::uint32_t interest =
         callbacks->interest | interest_of(*callbacks) | readiness_of(direction);
-    const std::error_code error = callbacks->fd < 0
-                                      ? loop->io->poller().add(*callbacks, socket.fd, interest)
-                                      : loop->io->poller().update(*callbacks, interest);
-    if (error) {
+    if (const std::error_code error = watch(*callbacks, socket.fd, interest, another)) {
         errno = error.value();
         PyErr_SetFromErrno(PyExc_OSError);
         return false;

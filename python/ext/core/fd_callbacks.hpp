@@ -26,6 +26,7 @@ struct FdCallbacks : io::Watch {
     struct Side {
         HandleObject* handle = nullptr;                 ///< owned; of add_reader or add_writer
         DescriptorWaiterObject* first_waiter = nullptr; ///< a queue that owns its members
+        std::uint32_t handle_set_after = 0; ///< the number of the poller's wait before it was set
     };
 
     [[nodiscard]] Side& side(Direction direction) noexcept {

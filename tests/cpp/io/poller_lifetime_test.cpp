@@ -206,6 +206,68 @@ TEST(PollerLifetime, UpdateAfterTheNumberWasReusedWatchesTheNewFile) {
     poller.remove(watch);
 }
 
+TEST(PollerLifetime, ConfirmationWatchesTheFileThatTheNumberNamesNow) {
+    for (const bool copied : {false, true}) {
+        Poller poller;
+        SocketPair first;
+        TestWatch watch;
+        ASSERT_FALSE(poller.add(watch, first.near.get(), io::readable));
+        const int number = first.near.get();
+        const Descriptor copy =
+            copied ? Descriptor(::fcntl(number, F_DUPFD_CLOEXEC, 0)) : Descriptor();
+        first.near.close();
+        SocketPair second;
+        second.near = move_to(std::move(second.near), number);
+        ASSERT_FALSE(poller.update(watch, io::readable)) << "the kernel is not asked";
+        write_byte(second.far);
+        EXPECT_EQ(turn(poller), 0);
+        ASSERT_FALSE(poller.confirm(watch, io::readable));
+        if (copied) {
+            write_byte(first.far);
+        }
+        turn(poller);
+        EXPECT_EQ(watch.events, (std::vector<std::uint32_t>{io::readable}));
+        penstock::testing::drain(number);
+        EXPECT_EQ(turn(poller), 0) << "a copy of the first file must not keep the loop awake";
+        poller.remove(watch);
+    }
+}
+
+TEST(PollerLifetime, ConfirmationDropsTheEventOfTheFileThatWasClosed) {
+    Poller poller;
+    std::array<SocketPair, 2> pairs;
+    std::array<int, 2> numbers{pairs[0].near.get(), pairs[1].near.get()};
+    SocketPair quiet;
+    std::array<TestWatch, 2> watches;
+    for (std::size_t i = 0; i < 2; ++i) {
+        ASSERT_FALSE(poller.add(watches[i], numbers[i], io::readable));
+        write_byte(pairs[i].far);
+    }
+    const auto replace_the_other = [&](std::size_t other) {
+        pairs[other].near.close();
+        quiet.near = move_to(std::move(quiet.near), numbers[other]);
+        ASSERT_FALSE(poller.confirm(watches[other], io::readable));
+    };
+    watches[0].function = [&](TestWatch&) { replace_the_other(1); };
+    watches[1].function = [&](TestWatch&) { replace_the_other(0); };
+    EXPECT_EQ(turn(poller), 2);
+    EXPECT_EQ(watches[0].calls() + watches[1].calls(), 1U);
+    for (TestWatch& watch : watches) {
+        poller.remove(watch);
+    }
+}
+
+TEST(PollerLifetime, ConfirmationOfAClosedDescriptorIsAnErrorAndChangesNothing) {
+    Poller poller;
+    SocketPair pair;
+    TestWatch watch;
+    ASSERT_FALSE(poller.add(watch, pair.near.get(), io::readable));
+    pair.near.close();
+    EXPECT_EQ(poller.confirm(watch, io::readable), std::errc::bad_file_descriptor);
+    EXPECT_EQ(watch.interest, std::uint32_t{io::readable});
+    poller.remove(watch);
+}
+
 TEST(PollerLifetime, SecondWatchOfOneDescriptorTakesItFromTheFirst) {
     for (const std::uint32_t interest : {std::uint32_t{io::readable}, std::uint32_t{0}}) {
         Poller poller;

@@ -11,7 +11,13 @@ from asyncio.selector_events import (  # type: ignore[attr-defined]
 
 import pytest
 
-from . import datagram_programs, event_programs, server_programs, sock_programs
+from . import (
+    datagram_programs,
+    event_programs,
+    server_programs,
+    sock_programs,
+    watcher_programs,
+)
 from .conftest import penstock_factory
 from .event_sequences import Program
 from .random_programs import Kind, gc_threshold
@@ -33,6 +39,7 @@ KINDS = [
         for name, kind in event_programs.KINDS.items()
     ),
     *(pytest.param(kind, id=f"sock calls, {name}") for name, kind in sock_programs.KINDS.items()),
+    *(pytest.param(kind, id=name) for name, kind in watcher_programs.KINDS.items()),
     # Not on TCP: when a reset arrives depends on the kernel's load.
     pytest.param(
         server_programs.KINDS["server on unix"], id="server on unix", marks=READS_WHILE_PAUSED

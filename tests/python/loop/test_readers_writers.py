@@ -357,6 +357,26 @@ def test_many_descriptors_are_watched(loop: asyncio.AbstractEventLoop, run: Run)
     run(main())
 
 
+def test_more_ready_descriptors_than_one_poll_reports_are_served_in_turn(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    ready = [os.eventfd(1) for _ in range(600)]
+    calls = dict.fromkeys(ready, 0)
+
+    def called(number: int) -> None:
+        calls[number] += 1  # it stays ready
+
+    for number in ready:
+        loop.add_reader(number, called, number)
+    for _ in range(40):
+        turn(loop, 1)
+        assert max(calls.values()) - min(calls.values()) <= 1
+    assert min(calls.values()) > 10
+    for number in ready:
+        loop.remove_reader(number)
+        os.close(number)
+
+
 @pytest.mark.parametrize("kind", ["eventfd", "pipe", "pty"])
 def test_other_descriptor_types_are_watched(loop: asyncio.AbstractEventLoop, kind: str) -> None:
     if kind == "eventfd":
@@ -424,3 +444,104 @@ def test_a_reader_removed_and_added_again_within_its_turn_sees_unread_data(
     turn(loop, 4)
     assert set(seen) == {"second"}
     loop.remove_reader(left)
+
+
+@pytest.mark.usefixtures("only_penstock")  # asyncio's own loop does not ask the kernel again
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("form", ["object", "number"])
+def test_a_reader_set_again_under_a_reused_number_watches_the_new_file(
+    loop: asyncio.AbstractEventLoop, form: str, copied: bool
+) -> None:
+    first, far = socket.socketpair()
+    number = first.fileno()
+    loop.add_reader(first if form == "object" else number, print, "the first file's")
+    copy = first.dup() if copied else None
+    first.close()  # without the removal of its reader
+    second, other = socket.socketpair()
+    if second.fileno() != number:
+        os.dup2(second.fileno(), number)
+    seen: list[bytes] = []
+
+    def read() -> None:
+        seen.append(second.recv(10))
+
+    loop.add_reader(second if second.fileno() == number else number, read)
+    if copied:
+        far.send(b"for the copy")
+    other.send(b"new")
+    turn(loop, 5)
+    assert seen == [b"new"]
+    assert loop.remove_reader(number) is True
+    if second.fileno() != number:
+        os.close(number)
+    for sock in (far, second, other, *([copy] if copy else [])):
+        sock.close()
+
+
+@pytest.mark.usefixtures("only_penstock")  # as above
+def test_a_receive_under_a_reused_number_waits_for_the_new_socket(
+    loop: asyncio.AbstractEventLoop, run: Run
+) -> None:
+    first, far = socket.socketpair()
+    number = first.fileno()
+    loop.add_reader(first, print)
+    first.close()
+    second, other = socket.socketpair()
+    second.setblocking(False)
+    assert number in (second.fileno(), other.fileno())
+    if other.fileno() == number:
+        second, other = other, second
+        second.setblocking(False)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(loop.sock_recv(second, 10))
+        await asyncio.sleep(0)
+        other.send(b"new")
+        assert await task == b"new"
+
+    run(main())
+    assert loop.remove_reader(number) is True
+    for sock in (far, second, other):
+        sock.close()
+
+
+def test_setting_a_reader_again_whose_file_is_closed_is_no_error(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    left, right = socket.socketpair()
+    number = left.fileno()
+    loop.add_reader(number, print)
+    left.close()
+    loop.add_reader(number, print)
+    assert loop.remove_reader(number) is True
+    right.close()
+
+
+@pytest.mark.parametrize("how", ["replaced", "removed and added"])
+def test_an_event_does_not_concern_a_reader_that_another_reader_has_set(
+    loop: asyncio.AbstractEventLoop, how: str
+) -> None:
+    pairs = [socket.socketpair() for _ in range(2)]
+    seen: list[str] = []
+
+    def first(index: int) -> None:
+        # Reads what the other's event is about, and sets another reader there.
+        seen.append("first")
+        for left, _ in pairs:
+            left.recv(10)
+        other = pairs[1 - index][0]
+        if how == "removed and added":
+            loop.remove_reader(other)
+        loop.add_reader(other, seen.append, "second")
+        loop.remove_reader(pairs[index][0])
+
+    for index, (left, _) in enumerate(pairs):
+        loop.add_reader(left, first, index)
+    for _, right in pairs:
+        right.send(b"x")
+    turn(loop, 5)
+    assert seen == ["first"]
+    for left, right in pairs:
+        loop.remove_reader(left)
+        left.close()
+        right.close()
