@@ -42,6 +42,9 @@ _NATIVE_DATAGRAM_FAMILIES = {socket.AF_INET, socket.AF_INET6, socket.AF_UNIX}
 
 _NESTING_MODULES = {"nest_asyncio", "nest_asyncio2"}
 
+_signal_write_ends: set[int] = set()
+"""The descriptors of the open loops at which signals wake them."""
+
 
 class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
     """An asyncio event loop on epoll, written in C++.
@@ -115,9 +118,11 @@ class Loop(_core.LoopCore, asyncio.SelectorEventLoop):
     def _make_self_pipe(self) -> None:
         self._ssock = None
         self._csock = _SignalWriteEnd(self._signal_write_end())
+        _signal_write_ends.add(self._csock.fileno())
         self._internal_fds += 1
 
     def _close_self_pipe(self) -> None:
+        _signal_write_ends.discard(self._csock.fileno())
         self._csock = None
         self._internal_fds -= 1
 
@@ -460,9 +465,14 @@ class _SignalWakeup:
 if sys.version_info < (3, 12):
 
     def _forget_wakeup_in_child() -> None:
-        """What asyncio does from Python 3.12 on: a child's signals must not reach its parent."""
+        """What asyncio does from Python 3.12 on: a child's signals must not reach its parent.
+
+        Only for the loops of this module. The descriptor of other code is its own affair.
+        """
         with contextlib.suppress(ValueError):  # in a sub-interpreter
-            signal.set_wakeup_fd(-1)
+            current = signal.set_wakeup_fd(-1)
+            if current not in (-1, *_signal_write_ends):
+                signal.set_wakeup_fd(current)
 
     os.register_at_fork(after_in_child=_forget_wakeup_in_child)
 

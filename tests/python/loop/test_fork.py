@@ -201,3 +201,54 @@ loop.run_until_complete(main())
 loop.close()
 """,
     )
+
+
+@pytest.mark.usefixtures("only_penstock")
+@pytest.mark.parametrize("loops", ["none", "idle", "closed", "running"])
+def test_a_wake_up_descriptor_of_other_code_is_its_own_affair(
+    run_script: RunScript, loops: str
+) -> None:
+    # From Python 3.12 on, asyncio clears it in each forked child.
+    done = run_script(
+        PRELUDE
+        + f"loops = {loops!r}"
+        + """
+import signal
+mine, theirs = os.pipe2(os.O_NONBLOCK)
+signal.signal(signal.SIGUSR1, lambda *_: None)
+signal.set_wakeup_fd(theirs)
+
+def in_child():
+    child = os.fork()
+    if child == 0:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    try:
+        seen = os.read(mine, 9)
+    except BlockingIOError:
+        seen = b""
+    assert seen == (bytes([signal.SIGUSR1]) if sys.version_info < (3, 12) else b""), seen
+
+async def main():
+    in_child()
+
+if loops == "running":
+    loop = new_loop()
+    loop.run_until_complete(main())
+elif loops == "none":
+    in_child()
+else:
+    loop = new_loop()
+    loop.run_until_complete(asyncio.sleep(0))
+    if loops == "closed":
+        loop.close()
+    in_child()
+
+if loops in ("idle", "running"):
+    loop.close()
+assert signal.set_wakeup_fd(-1) == theirs
+print("well")
+"""
+    )
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
