@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from penstock import _core
+from penstock._given_unix_socket import serve_on
 from penstock.asgi._connection import Connection
 from penstock.asgi._interfaces import as_asgi3
 from penstock.asgi._lifespan import LifespanTask
@@ -217,24 +218,12 @@ class Server:
         elif sock is not None:
             for each in [sock] if isinstance(sock, socket_module.socket) else sock:
                 if each.family == socket_module.AF_UNIX:
-                    listeners.append(await self._listen_on_unix_socket(each, others))
+                    listeners.append(await serve_on(loop, self._connect_unix, each, **others))
                 else:
                     listeners.append(await loop.create_server(self._connect, sock=each, **others))
         else:
             listeners.append(await loop.create_server(self._connect, host, port, **others))
         self._limit_sending()
-
-    async def _listen_on_unix_socket(
-        self, sock: socket_module.socket, others: dict[str, Any]
-    ) -> asyncio.Server:
-        # CPython 3.13 and later remove a Unix socket's file when the server closes. This file
-        # belongs to the caller: other processes may listen on the same socket, now or later.
-        create: Any = self._loop.create_unix_server
-        kept = {"cleanup_socket": False, **others}
-        try:
-            return await create(self._connect_unix, sock=sock, **kept)  # type: ignore[no-any-return]
-        except TypeError:  # a loop that does not remove it
-            return await create(self._connect_unix, sock=sock, **others)  # type: ignore[no-any-return]
 
     def _limit_sending(self) -> None:
         # A timer here would see neither sendfile(2) nor data that the kernel sends after a close.

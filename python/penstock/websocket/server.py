@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from typing import Any, cast
 
 from penstock import _core
+from penstock._given_unix_socket import serve_on
 from penstock.websocket.connection import Connection
 from penstock.websocket.datastructures import Headers
 from penstock.websocket.exceptions import ConnectionClosed, NegotiationError
@@ -531,8 +532,15 @@ class serve:  # a function for its users, who await it or enter it
             arguments.pop("host", None)
             arguments.pop("port", None)
         loop = server._loop
-        create = loop.create_unix_server if self._unix else loop.create_server
-        server._server = await create(lambda: _ServerHandshake(server), **arguments)
+
+        def connect() -> _ServerHandshake:
+            return _ServerHandshake(server)
+
+        if self._unix and "sock" in arguments:
+            server._server = await serve_on(loop, connect, **arguments)
+        else:
+            create = loop.create_unix_server if self._unix else loop.create_server
+            server._server = await create(connect, **arguments)
         return server
 
 
@@ -542,7 +550,8 @@ def unix_serve(handler: Handler, path: PathLike | None = None, **kwargs: Any) ->
     Args:
         handler: The coroutine function for a connection.
         path: The socket's path; not needed with `sock`.
-        **kwargs: As for `serve`, without host and port.
+        **kwargs: As for `serve`, without host and port. The file of a given `sock` stays when the
+            server closes, unless `cleanup_socket` is true (Python 3.13 and later).
     """
     return serve(handler, unix=True, path=path, **kwargs)
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,27 @@ def test_unix_sockets(run: Callable[..., Any], tmp_path: Path, library: str) -> 
         path = str(tmp_path / "socket")
         async with websocket.unix_serve(echo, path):
             await check(connects[library](path))
+
+    run(main())
+
+
+@pytest.mark.parametrize("removed", [None, False, True])
+def test_the_file_of_a_given_socket_is_the_callers(
+    run: Callable[..., Any], tmp_path: Path, removed: bool | None
+) -> None:
+    if removed is not None and sys.version_info < (3, 13):
+        pytest.skip("cleanup_socket came with Python 3.13")
+    options = {} if removed is None else {"cleanup_socket": removed}
+
+    async def main() -> None:
+        path = tmp_path / "socket"
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.bind(str(path))
+            async with websocket.unix_serve(echo, sock=sock, **options):
+                await check(websocket.unix_connect(str(path)))
+        assert path.exists() is not removed
+        with pytest.raises(ValueError, match="path and sock"):
+            await websocket.unix_serve(echo, str(path), sock=sock)
 
     run(main())
 

@@ -163,6 +163,24 @@ def test_unix_sockets(tmp_path: Path, client: str) -> None:
             assert connection.recv() == "hello"
         server.shutdown()
         thread.join()
+    # The server has bound it. The loop's own servers remove such a file from Python 3.13 on.
+    assert (tmp_path / "socket").exists() is (sys.version_info < (3, 13))
+
+
+def test_the_file_of_a_given_unix_socket_is_the_callers(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(path))
+        sock.listen()
+        with own_server.unix_serve(echo, sock=sock) as server:
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            with own_client.unix_connect(str(path)) as connection:
+                connection.send("hello")
+                assert connection.recv() == "hello"
+            server.shutdown()
+            thread.join()
+    assert path.exists()
 
 
 def test_a_given_socket_is_used() -> None:

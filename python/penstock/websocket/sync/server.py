@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import socket as socket_module
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -179,6 +180,8 @@ def serve(
         except BaseException:
             sock.close()
             raise
+        if sys.version_info >= (3, 13):
+            kwargs.setdefault("cleanup_socket", True)  # it is this server's own
     elif sock is None:
         sock = socket_module.create_server((host or "", port or 0))
     sock.setblocking(False)
