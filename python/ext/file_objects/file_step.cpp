@@ -91,8 +91,7 @@ bool FileStepObject::begin_delegate(Phase next, PyObject* coroutine) noexcept {
     return true;
 }
 
-/// The attempt, with the turn taken. If it is not successful, begins to wait for what it lacks, or
-/// the coroutine method.
+/// The attempt, with the turn taken. If it is not successful, begins to wait.
 PySendResult FileStepObject::attempt(PyObject** result) noexcept {
     switch (method->attempt(file, given, result)) {
     case AtOnce::done:
@@ -102,6 +101,11 @@ PySendResult FileStepObject::attempt(PyObject** result) noexcept {
     case AtOnce::slow:
         break;
     }
+    return begin_wait();
+}
+
+/// Begins to wait for what the attempt lacks, or the coroutine method.
+PySendResult FileStepObject::begin_wait() noexcept {
     if (method->wait != nullptr && waits < method->most_waits) {
         wait = method->wait(file, given);
         if (wait.awaitable != nullptr) {
@@ -181,6 +185,13 @@ PySendResult FileStepObject::advance(bool /*first*/, PyObject* value, PyObject**
             phase = Phase::has_turn;
             // Not before a method that takes no turn: close() must have begun when it is cancelled.
             if (method->takes_turn && (std::exchange(yields_first, false) || must_yield(file))) {
+                if (!method->uses_turn) {
+                    // Without the turn, only an operation keeps the descriptor while others run. It
+                    // is left to find that it should yield.
+                    file->binary->engine->slice_credit = 0;
+                    step = begin_wait();
+                    break;
+                }
                 if (!begin_delegate(Phase::yielding, yield_to_others(file))) {
                     return PYGEN_ERROR;
                 }

@@ -114,6 +114,7 @@ struct FileStepObject : NativeAwaitable<FileStepObject> {
 
 private:
     PySendResult attempt(PyObject** result) noexcept;
+    PySendResult begin_wait() noexcept;
     PySendResult take_answer(PyObject* answer, PyObject** result) noexcept;
     bool begin_delegate(Phase next, PyObject* coroutine) noexcept;
 };

@@ -14,6 +14,7 @@ extern const FileCall fdatasync_call;
 extern const FileCall truncate_call;
 extern const FileCall open_call;
 extern const FileCall close_call;
+extern const FileCall leave_call;
 extern const FileCall read_file_call;
 extern const FileCall stat_call;
 extern const FileCall rename_call;

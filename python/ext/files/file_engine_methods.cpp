@@ -140,6 +140,11 @@ PyObject* engine_abandon(PyObject* self, PyObject* descriptor) {
     Py_RETURN_NONE;
 }
 
+PyObject* engine_uses(PyObject* self, PyObject* descriptor) {
+    const int fd = PyObject_AsFileDescriptor(descriptor);
+    return fd >= 0 ? PyBool_FromLong(is_in_use(self_of(self), fd) ? 1 : 0) : nullptr;
+}
+
 PyObject* engine_read(PyObject* self, PyObject* const* values, Py_ssize_t count) {
     Arguments arguments(values, count);
     if (!arguments.check_count("read", 3, 4)) {
@@ -436,7 +441,11 @@ PyMethodDef file_engine_methods[] = {
     {"open", as_function(&engine_open), METH_FASTCALL, "open(path, flags, mode=0o666) -> int"},
     {"close", as_function(&engine_close), METH_FASTCALL,
      "close(fd, at_once=False): close a descriptor once nothing uses it."},
+    {"leave", as_function(&engine_on_descriptor<leave_call>), METH_FASTCALL,
+     "leave(fd): wait until nothing uses a descriptor, which stays open."},
     {"abandon", &engine_abandon, METH_O, "Close a descriptor in the background."},
+    {"uses", &engine_uses, METH_O,
+     "uses(fd) -> bool: whether an operation on a descriptor is in flight, or is about to begin."},
     {"read", as_function(&engine_read), METH_FASTCALL,
      "read(fd, size, offset, alignment=1) -> bytes; fewer than size only at the end of the file."},
     {"read_into", as_function(&engine_read_into), METH_FASTCALL,

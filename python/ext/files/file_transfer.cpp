@@ -122,6 +122,10 @@ void prepare_close(FileOperationObject* operation) {
     operation->request.to_close(operation->fd);
 }
 
+void prepare_leave(FileOperationObject* operation) {
+    operation->request.to_call([](io::FileOperation& /*unused*/) { return std::int64_t{0}; });
+}
+
 void prepare_copy_range(FileOperationObject* operation) {
     operation->request.to_copy_range(operation->fd, operation->offset, operation->other_fd,
                                      operation->offset, static_cast<std::size_t>(operation->size));
@@ -227,6 +231,12 @@ const FileCall close_call = {
     .name = "close",
     .attempt = &attempt_close,
     .prepare = &prepare_close,
+    .ends_descriptor = true,
+};
+
+const FileCall leave_call = {
+    .name = "leave",
+    .prepare = &prepare_leave,
     .ends_descriptor = true,
 };
 

@@ -103,8 +103,14 @@ class FileBackend(Protocol):
         ``at_once`` means that closing cannot wait for a device, because nothing was written.
         """
 
+    def leave(self, fd: int, /) -> Operation[None]:
+        """Wait until no operation uses a descriptor, which stays open."""
+
     def abandon(self, fd: int, /) -> None:
         """Close a descriptor without waiting; from any thread, even after the loop's end."""
+
+    def uses(self, fd: int, /) -> bool:
+        """Whether an operation on a descriptor is in flight, or has yielded and is to begin."""
 
     def read(self, fd: int, size: int, offset: int, alignment: int = 1, /) -> Operation[bytes]:
         """Read ``size`` bytes: less only at the end of the file, or where ``offset`` is -1."""

@@ -73,7 +73,7 @@ class BinaryFile(DescriptorFile):
             RuntimeError: while a call is in flight.
         """
         self._check_open()
-        if self._turn_taken:
+        if self._turn_taken or self._backend.uses(self._fd):  # calls at offsets take no turn
             raise RuntimeError("a call of this file is in flight; await it before detach()")
         if self._unwritten_size:
             write_now(

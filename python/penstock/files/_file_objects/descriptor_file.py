@@ -190,6 +190,8 @@ class DescriptorFile(BinaryFileCore, AsyncFile[bytes], TakesTurns):
             if self._owns_fd:
                 # Begun before anything can be cancelled.
                 await self._backend.close(fd, not self._writable and self._regular).start()
+            elif self._backend.uses(fd):  # whose owner may close it next
+                await self._backend.leave(fd).start()
         finally:
             self._end_turn()
 
