@@ -29,6 +29,19 @@ bool can_read(const BinaryFileObject* file) noexcept {
     return can_wait(file) && is_readable(file) && file->unwritten_size == 0;
 }
 
+/// Whether an operation can begin at the position: with O_DIRECT not where a block does not, and
+/// not behind what a peek has read.
+bool begins_at_position(const BinaryFileObject* file) noexcept {
+    return file->alignment == 1 ||
+           (file->position % file->alignment == 0 && buffered(file).empty());
+}
+
+/// The size that a read asks for, for `size` bytes or more.
+long long whole_blocks(const BinaryFileObject* file, long long size) noexcept {
+    const long long over = size % file->alignment;
+    return over == 0 ? size : size + file->alignment - over;
+}
+
 /// Whether a read would not see what is buffered.
 bool must_write_first(const BinaryFileObject* file) noexcept {
     return is_readable(file) && file->unwritten_size != 0;
@@ -65,17 +78,20 @@ PyObject* make_read(BinaryFileObject* file, long long size, long long position) 
     operation->fd = file->fd;
     operation->size = size;
     operation->offset = offset_of(file, position);
+    operation->alignment = file->alignment;
     return allocate_bytes(operation) ? as_object(operation) : refuse_operation(operation);
 }
 
 /// Reads from the position on. What is buffered is copied to the beginning of `target`; `there` is
-/// how much. Null with an exception set.
+/// how much: nothing of a file that is open with O_DIRECT. Null with an exception set.
 PyObject* make_read_into(BinaryFileObject* file, PyObject* target, long long& there) noexcept {
     FileOperationObject* operation = make_file_operation(file->engine, read_into_call);
     if (operation == nullptr) {
         return nullptr;
     }
     operation->fd = file->fd;
+    operation->offset = offset_of(file, file->position);
+    operation->alignment = file->alignment;
     if (!export_buffer(operation, target, true)) {
         return refuse_operation(operation);
     }
@@ -97,6 +113,7 @@ PyObject* make_write(BinaryFileObject* file, PyObject* data, long long position)
     }
     operation->fd = file->fd;
     operation->offset = offset_of(file, position);
+    operation->alignment = file->alignment;
     operation->may_block_briefly = file->cached != 0;
     return export_buffer(operation, data, false) ? as_object(operation)
                                                  : refuse_operation(operation);
@@ -332,11 +349,27 @@ Py_ssize_t target_size(PyObject* target) noexcept {
     return size;
 }
 
+/// Whether data are written from where they are. Small parts of other objects are copied to the
+/// buffer, and what is no data is refused, by Python code.
+bool is_written_as_it_is(const BinaryFileObject* file, PyObject* data) noexcept {
+    Py_buffer buffer;
+    if (PyBytes_CheckExact(data)) {
+        return true;
+    }
+    if (PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE) != 0) {
+        PyErr_Clear();
+        return false;
+    }
+    const bool large = buffer.len >= file->buffer_size;
+    PyBuffer_Release(&buffer);
+    return large;
+}
+
 } // namespace
 
 bool can_wait(const BinaryFileObject* file) noexcept {
     const FileEngineObject* engine = file->engine;
-    return file->alignment == 1 && engine != nullptr && engine->io != nullptr && !engine->closing;
+    return engine != nullptr && engine->io != nullptr && !engine->closing;
 }
 
 AtOnce attempt_again(FileObject* /*file*/, CallArguments /*given*/, PyObject* /*answer*/,
@@ -350,7 +383,7 @@ FileWait wait_for_read(FileObject* self, CallArguments given) {
     if (size != -2 && must_write_first(file)) {
         return wait_for_write_out(file);
     }
-    if (size == -2 || !can_read(file)) {
+    if (size == -2 || !can_read(file) || !begins_at_position(file)) {
         return {};
     }
     if (file->seekable == 0) {
@@ -366,7 +399,7 @@ FileWait wait_for_read(FileObject* self, CallArguments given) {
         if (there < 0) {
             return {};
         }
-        asked = std::max(there - file->position, 0LL) + 1;
+        asked = whole_blocks(file, std::max(there - file->position, 0LL) + 1);
     }
     return {.awaitable = make_read(file, asked, file->position),
             .take = size < 0 ? &take_rest : &take_read,
@@ -411,7 +444,7 @@ FileWait wait_for_readinto(FileObject* self, CallArguments given) {
     if (size >= 0 && must_write_first(file)) {
         return wait_for_write_out(file);
     }
-    if (size < 0 || !can_read(file)) {
+    if (size < 0 || !can_read(file) || !begins_at_position(file)) {
         return {};
     }
     if (file->seekable == 0) {
@@ -440,7 +473,7 @@ FileWait wait_for_pread(FileObject* self, CallArguments given) {
 
 FileWait wait_for_write(FileObject* self, CallArguments given) {
     BinaryFileObject* file = binary_of(self);
-    if (!PyBytes_CheckExact(given.first) || !can_write(file)) {
+    if (!can_write(file) || !is_written_as_it_is(file, given.first)) {
         return {};
     }
     if (file->unwritten_size != 0) {
@@ -449,10 +482,12 @@ FileWait wait_for_write(FileObject* self, CallArguments given) {
     if (file->seekable != 0) {
         drop_read_ahead(file);
     }
-    return {.awaitable = make_write(file, given.first, file->position),
-            .take = &take_written,
-            .asked = PyBytes_GET_SIZE(given.first),
-            .in_turn = true};
+    FileWait wait{.take = &take_written, .in_turn = true};
+    wait.awaitable = make_write(file, given.first, file->position);
+    if (wait.awaitable != nullptr) {
+        wait.asked = FileOperationObject::of(wait.awaitable)->size;
+    }
+    return wait;
 }
 
 FileWait wait_for_flush(FileObject* self, CallArguments /*unused*/) {

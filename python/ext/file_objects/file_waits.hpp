@@ -7,7 +7,8 @@ namespace penstock::python {
 // What the methods of a binary file wait for where neither its buffer nor the page cache suffices:
 // one operation of the engine, without a coroutine of Python. `FileMethod::wait` of each. A pipe
 // brings in parts what it is asked for, so a call may wait for several operations, one by one.
-// Files open with O_DIRECT and long reads of pipes are left to the coroutine methods.
+// Long reads of pipes are left to the coroutine methods, and so are those that would begin inside a
+// block of a file open with O_DIRECT.
 //
 // The promises, which the coroutine methods keep too:
 // - **Order**: a call has the turn from its first attempt on, and until the engine has released its

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -40,6 +41,38 @@ async def test_a_direct_file_is_read_to_its_end(path: Path) -> None:
         await file.seek(4096)
         assert await file.readinto(buffer[:4096]) == 4096
         assert bytes(buffer[:4096]) == content[4096:8192]
+
+
+async def test_nothing_follows_the_end_of_a_direct_file(path: Path) -> None:
+    content = path.read_bytes()
+    buffer = files.aligned_buffer(4096)
+    async with files.open(path, "rb", flags=os.O_DIRECT) as opened:
+        file: Any = opened
+        await file.seek(65536)
+        assert await file.read() == content[65536:]
+        assert await file.tell() == len(content)
+        for read in (file.read, file.readall, file.read1, file.readline, file.peek):
+            assert await read() == b""
+        assert await file.read(4096) == b""
+        assert await file.readinto(buffer) == 0
+        assert await file.tell() == len(content)
+        with pytest.raises(StopAsyncIteration):
+            await anext(file)
+        await file.seek(0)
+        assert (await file.peek())[:9] == content[:9]
+        await file.seek(65536)
+        assert await file.peek() == content[65536:]
+        assert await file.read(4096) == content[65536:]
+        await file.seek(100)
+        for call in (file.read, file.read1, lambda: file.readinto(buffer)):
+            with pytest.raises(ValueError, match=r"offset 100 .*multiple"):
+                await call()
+
+
+async def test_the_last_line_of_a_direct_file_is_read(path: Path) -> None:
+    path.write_bytes(b"x" * 65_636)
+    async with files.open(path, "rb", flags=os.O_DIRECT) as file:
+        assert [line async for line in file] == [b"x" * 65_636]
 
 
 async def test_many_direct_reads_are_in_flight_together(path: Path) -> None:

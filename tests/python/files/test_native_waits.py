@@ -154,6 +154,83 @@ async def test_a_buffer_that_is_filled_later_needs_no_coroutine_method(
         assert await file.tell() == 100
 
 
+async def test_direct_reads_and_writes_need_no_coroutine_method(
+    tmp_path: Path, refuse_coroutine_methods: Callable[[], None]
+) -> None:
+    path = tmp_path / "file"
+    content = random.Random(4).randbytes(65_536 + 100)
+    path.write_bytes(content)
+    try:
+        file = await files.open(path, "r+b", flags=os.O_DIRECT)
+    except OSError:
+        pytest.skip(f"{tmp_path} is on a file system without O_DIRECT")
+    refuse_coroutine_methods()
+    buffer = files.aligned_buffer(8192)
+    async with file:
+        assert await file.read(0) == b""
+        assert await file.read(4096) == content[:4096]
+        assert await file.readinto(buffer) == 8192
+        assert bytes(buffer) == content[4096:12_288]
+        assert await file.pread(4096, 8192) == content[8192:12_288]
+        assert await file.read() == content[12_288:]
+        assert await file.tell() == len(content)
+        await file.seek(4096)
+        assert await file.read(len(content) // 4096 * 4096) == content[4096:]
+        await file.seek(4096)
+        buffer[:] = b"w" * 8192
+        assert await file.write(buffer) == 8192
+        assert await file.tell() == 12_288
+        for call, what in (
+            (lambda: file.read(100), "size 100"),
+            (lambda: file.readinto(buffer[:100]), "size 100"),
+            (lambda: file.readinto(buffer[1:4097]), "aligned_buffer"),
+            (lambda: file.write(buffer[1:4097]), "aligned_buffer"),
+            (lambda: file.write(buffer[:100]), "size 100"),
+            (lambda: file.pread(4096, 7), "offset 7"),
+        ):
+            with pytest.raises(ValueError, match=what):
+                await call()
+        assert await file.tell() == 12_288
+        assert await file.truncate(12_288) == 12_288
+        assert await file.read() == b""
+    assert path.read_bytes() == content[:4096] + b"w" * 8192
+
+
+async def test_a_direct_read_that_is_cancelled_in_flight_moves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    content = random.Random(5).randbytes(LARGE)
+    path.write_bytes(content)
+    buffer = files.aligned_buffer(LARGE)
+    try:
+        file = await files.open(path, "rb", flags=os.O_DIRECT)
+    except OSError:
+        pytest.skip(f"{tmp_path} is on a file system without O_DIRECT")
+    async with file:
+        for read in (lambda: file.read(LARGE), file.read, lambda: file.readinto(buffer)):
+            for _ in range(200):
+                if await caught_in_flight(read):
+                    break
+                await file.seek(0)
+            else:
+                pytest.fail("each read had ended before the loop's next turn")
+            assert await file.tell() == 0
+            assert await file.read(4096) == content[:4096]
+            await file.seek(0)
+
+
+@pytest.mark.parametrize("data", [bytearray(20_000), memoryview(bytes(20_000))])
+async def test_other_large_data_need_no_coroutine_method(
+    tmp_path: Path, refuse_coroutine_methods: Callable[[], None], data: Any
+) -> None:
+    refuse_coroutine_methods()
+    path = tmp_path / "file"
+    async with files.open(path, "wb") as file:
+        assert await file.write(b"begin") == 5
+        assert await file.write(data) == 20_000
+        assert await file.tell() == 20_005
+    assert path.read_bytes() == b"begin" + bytes(20_000)
+
+
 @pytest.mark.parametrize("flags", [0, os.O_DSYNC])
 async def test_reads_behind_buffered_data_need_no_coroutine_method(
     tmp_path: Path, refuse_coroutine_methods: Callable[[], None], flags: int

@@ -304,3 +304,15 @@ async def test_calls_at_an_offset_are_refused_and_take_nothing(ends: tuple[int, 
                 await call()
         assert await reader.read(4) == b"data"
         assert not held(ends[0])
+
+
+async def test_a_pipe_of_packets_keeps_them_apart() -> None:
+    ends = os.pipe2(os.O_DIRECT)
+    async with files.open(ends[0], "rb") as reader, files.open(ends[1], "wb") as writer:
+        for packet in (b"one", b"three", b"x" * 4096):
+            assert await writer.write(packet) == len(packet)
+        for packet in (b"one", b"three"):
+            assert await reader.read(100) == packet
+        buffer = bytearray(5000)
+        assert await reader.readinto(buffer) == 4096
+        assert buffer[:4096] == b"x" * 4096

@@ -181,7 +181,7 @@ class BinaryFile(DescriptorFile):
     async def _peek_in_turn(self) -> bytes:
         try:
             self._check_readable()
-            return self._buffered() or await self._fill(self._buffer_size or 1)
+            return self._buffered() or await self._fill(self._buffer_size or self._alignment)
         finally:
             self._end_turn()
 
@@ -463,9 +463,11 @@ class BinaryFile(DescriptorFile):
                 )
         elif not size:
             size = _UNBUFFERED_CHUNK
-        data = await self._do(
-            self._backend.read(self._fd, size, start if self._seekable else -1, self._alignment)
-        )
+        data = b""
+        if not self._is_end(start):
+            data = await self._do(
+                self._backend.read(self._fd, size, start if self._seekable else -1, self._alignment)
+            )
         if self._seekable:
             self._ahead = data
             self._ahead_at = start
@@ -480,8 +482,8 @@ class BinaryFile(DescriptorFile):
             await self._write_out()
         if not self._seekable:
             return await self._read_from_pipe(data, size)
-        if self._position % self._alignment and self._position >= self._size():
-            return b""  # at the end of the file, which a direct read has reached
+        if self._is_end(self._position + len(data)):
+            return data
         missing = size - len(data)
         if missing > _LARGEST_JOINED:
             # Read ``data`` again: joining the two would copy everything.
@@ -535,7 +537,7 @@ class BinaryFile(DescriptorFile):
         position = self._position + len(data)
         # Asking for one byte more shows that the file ends there.
         size = max(left - len(data), 0) + 1
-        while True:
+        while not self._is_end(position):
             size += -size % self._alignment
             data = await self._do(self._backend.read(self._fd, size, position, self._alignment))
             parts.append(data)
@@ -544,7 +546,7 @@ class BinaryFile(DescriptorFile):
                 break
             size = max(size, self._buffer_size, 65536)
         self._position = position
-        return b"".join(parts) if parts[0] or len(parts) > 2 else parts[1]
+        return parts[1] if len(parts) == 2 and not parts[0] else b"".join(parts)
 
     async def _read_into(self, view: memoryview, further: int) -> int:
         await self._write_out()
@@ -553,7 +555,16 @@ class BinaryFile(DescriptorFile):
             view[: len(data)] = data
             return len(data)
         offset = self._position + further
+        if self._is_end(offset):
+            return 0
         return await self._do(self._backend.read_into(self._fd, view, offset, self._alignment))
+
+    def _is_end(self, position: int) -> bool:
+        """Whether direct reads have reached the end of the file here, inside a block.
+
+        None can begin inside a block. Elsewhere a read shows where the end is.
+        """
+        return bool(position % self._alignment) and position >= self._size()
 
     async def _after_flush(self, operation: Any, what: Any, offset: int) -> Any:
         await self.flush()

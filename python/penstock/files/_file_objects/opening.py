@@ -255,7 +255,8 @@ def _make(
         flags = fcntl.fcntl(fd, fcntl.F_GETFL)
     alignment = 1
     if flags & os.O_DIRECT:
-        alignment = max(memory_alignment, offset_alignment) or _USUAL_ALIGNMENT
+        if position is not None:  # a pipe of packets (pipe(2)) has no blocks
+            alignment = max(memory_alignment, offset_alignment) or _USUAL_ALIGNMENT
         if buffering > 0 or not mode.binary:
             raise ValueError("a file opened with O_DIRECT is binary, and not buffered")
         buffering = 0
