@@ -114,6 +114,19 @@ async def test_text_has_an_encoding_and_lines(tmp_path: Path) -> None:
         assert [await file.readline(), await file.read(1), await file.read()] == ["a\n", "b", ""]
 
 
+async def test_text_that_cannot_be_encoded_is_refused_alone(tmp_path: Path) -> None:
+    path = tmp_path / "text.gz"
+    async with files.open_compressed(path, "wt", encoding="ascii", newline="") as file:
+        await file.write("one\n")
+        for refused in ("é\n", "é" * 100_000):
+            with pytest.raises(UnicodeEncodeError):
+                await file.write(refused)
+        await file.write("two\n")
+    async with files.open_compressed(path, "at", encoding="ascii", errors="replace") as file:
+        await file.write("é\n")
+    assert gzip.decompress(path.read_bytes()) == b"one\ntwo\n?\n"
+
+
 @not_sanitized("zstandard leaks an int for each file that it writes")
 async def test_zstd(tmp_path: Path) -> None:
     path = tmp_path / "data.zst"

@@ -180,6 +180,9 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
         if self._text:
             if not isinstance(data, str):
                 raise TypeError(f"write() argument must be str, not {type(data).__name__}")
+            # What cannot be encoded fails here, not together with what was gathered before it.
+            file: Any = self._file
+            data.encode(file.encoding, file.errors)
             return data
         if isinstance(data, str):
             raise TypeError("a bytes-like object is required, not 'str'")
