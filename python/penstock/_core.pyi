@@ -490,7 +490,18 @@ class FolderEntry(NamedTuple):
 def begin_scan(fd: int, contents: bool, largest: int, /) -> object: ...
 def scan_folder(scan: object, path: str, /) -> tuple[int, list[FolderEntry]]: ...
 def list_folder(path: str, follow_symlinks: bool, /) -> tuple[list[str], list[str]]: ...
-def usual_opening(file: Any, mode: str, encoding: str | None, /) -> Any: ...
+def usual_opening(
+    file: Any,
+    mode: str,
+    buffering: int,
+    encoding: str | None,
+    errors: str | None,
+    newline: str | None,
+    closefd: bool,
+    opener: Any,
+    flags: int,
+    /,
+) -> Any: ...
 def set_file_classes(
     opening: type[Any],
     binary: type[Any],

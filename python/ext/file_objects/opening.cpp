@@ -304,7 +304,7 @@ PyType_Spec opening_spec = {
 // ---- functions
 // ------------------------------------------------------------------------------------
 
-/// Whether the mode is that of a file which is only read. Sets `binary`.
+/// Whether the mode is "r" or "rb". Sets `binary`.
 bool only_reads(PyObject* mode, bool& binary) noexcept {
     if (!PyUnicode_CheckExact(mode) || PyUnicode_KIND(mode) != PyUnicode_1BYTE_KIND) {
         return false;
@@ -312,20 +312,39 @@ bool only_reads(PyObject* mode, bool& binary) noexcept {
     const Py_ssize_t size = PyUnicode_GET_LENGTH(mode);
     const auto* letters = static_cast<const char*>(PyUnicode_DATA(mode));
     binary = size == 2 && letters[1] == 'b';
-    return letters[0] == 'r' && (size == 1 || binary || (size == 2 && letters[1] == 't'));
+    return letters[0] == 'r' && (size == 1 || binary);
 }
 
-/// usual_opening(file, mode, encoding) -> Opening, or None for other arguments
+bool is_number(PyObject* object, long number) noexcept {
+    int overflow = 0;
+    return PyLong_CheckExact(object) && PyLong_AsLongAndOverflow(object, &overflow) == number &&
+           overflow == 0;
+}
+
+/// Whether the arguments of `open` from `errors` on, and `buffering`, are the defaults.
+bool are_defaults(PyObject* buffering, PyObject* const* further) noexcept {
+    PyObject* errors = further[0];
+    PyObject* newline = further[1];
+    PyObject* closes = further[2];
+    PyObject* opener = further[3];
+    return errors == Py_None && newline == Py_None && opener == Py_None && closes == Py_True &&
+           is_number(buffering, -1) && is_number(further[4], 0);
+}
+
+/// usual_opening(file, mode, buffering, encoding, errors, newline, closefd, opener, flags)
+/// -> Opening, or None for other arguments. The encoding, where that is a string, is known to
+/// exist.
 PyObject* usual_opening(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
     ModuleState* state = state_of_module(module);
-    if (count != 3) {
-        return PyErr_Format(PyExc_TypeError, "usual_opening() takes 3 arguments, not %zd", count);
+    if (count != 9) {
+        return PyErr_Format(PyExc_TypeError, "usual_opening() takes 9 arguments, not %zd", count);
     }
     PyObject* file = arguments[0];
-    PyObject* encoding = arguments[2];
+    PyObject* encoding = arguments[3];
     bool binary = false;
     if (PyLong_Check(file) || !only_reads(arguments[1], binary) ||
-        (encoding == Py_None) != binary || state->opening_class == nullptr) {
+        !are_defaults(arguments[2], arguments + 4) || state->opening_class == nullptr ||
+        (binary ? encoding != Py_None : !PyUnicode_CheckExact(encoding))) {
         Py_RETURN_NONE;
     }
     Ref path(PyOS_FSPath(file));
@@ -376,7 +395,8 @@ PyObject* set_file_classes(PyObject* module, PyObject* arguments) {
 
 PyMethodDef functions[] = {
     {"usual_opening", as_function(&usual_opening), METH_FASTCALL,
-     "usual_opening(file, mode, encoding): an Opening that reads a file by its path, or None."},
+     "usual_opening(file, mode, buffering, encoding, errors, newline, closefd, opener, flags): an "
+     "Opening that reads a file by its path, or None for other arguments of open()."},
     {"set_file_classes", &set_file_classes, METH_VARARGS,
      "set_file_classes(opening, binary, text, open_usual, buffer_size): the classes of files that "
      "are opened from the page cache."},

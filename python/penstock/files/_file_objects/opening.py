@@ -128,18 +128,13 @@ def open(
         ValueError: for arguments that exclude each other.
         OSError: when awaited, with the file's name.
     """
-    if (
-        (mode == "rb" or mode == "r")
-        and (type(buffering) is int and buffering == -1)
-        and (errors is None and newline is None and opener is None)
-        and (closefd is True and not flags)
-        and (mode == "rb" or encoding is None or type(encoding) is str)
-    ):
-        if mode == "r" and encoding != "utf-8":
-            encoding = text_encoding(io.text_encoding(encoding, 2))
-        usual: Opening[Any] | None = usual_opening(file, mode, encoding)
-        if usual is not None:
-            return usual
+    if mode == "r" and encoding != "utf-8" and (encoding is None or type(encoding) is str):
+        encoding = text_encoding(io.text_encoding(encoding, 2))
+    usual: Opening[Any] | None = usual_opening(
+        file, mode, buffering, encoding, errors, newline, closefd, opener, flags
+    )
+    if usual is not None:
+        return usual
     parsed = parse_mode(mode)
     binary = parsed.binary
     buffering = index(buffering)
