@@ -259,6 +259,10 @@ AsyncGenerator<Result<std::vector<std::byte>>> read_log(std::string path) {
     using Records = std::vector<std::vector<std::byte>>;
     constexpr std::size_t most_bytes = std::size_t{1} << 20U;
     constexpr std::size_t most_records = 4096;
+    if (path.contains('\0')) {
+        co_yield failure(std::errc::invalid_argument);
+        co_return;
+    }
     OwnedDescriptor file;
     std::optional<detail::LogScanner> scanner;
     detail::LogMarker marker{};

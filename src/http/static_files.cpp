@@ -175,6 +175,9 @@ Task<Result<>> choose_sibling(int folder, std::string& path, const Request& requ
 } // namespace
 
 Result<StaticFiles> StaticFiles::open(std::string_view folder, const StaticFileOptions& options) {
+    if (folder.contains('\0')) {
+        return failure(std::errc::invalid_argument);
+    }
     const std::string path(folder);
     OwnedDescriptor descriptor(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!descriptor) {

@@ -86,6 +86,9 @@ Result<Port> Port::open(std::string_view path, const Options& options) {
     if (const std::error_code wrong = check(options)) {
         return failure(wrong);
     }
+    if (path.contains('\0')) {
+        return failure(std::errc::invalid_argument);
+    }
     Port port;
     port.path_ = path;
     OwnedDescriptor descriptor(

@@ -152,6 +152,8 @@ TEST(AppendLog, ADamageIsToldBehindTheRecordsBeforeIt) {
         EXPECT_EQ(error, fs::LogError::damaged);
         (void)co_await records_of(folder.path("missing"), &error);
         EXPECT_EQ(error, std::errc::no_such_file_or_directory);
+        (void)co_await records_of(std::string(path) + '\0' + "more", &error);
+        EXPECT_EQ(error, std::errc::invalid_argument);
     };
     run(body());
 }

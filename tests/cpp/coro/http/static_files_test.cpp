@@ -327,6 +327,8 @@ TEST(HttpStaticFiles, RangesAreParsed) {
 TEST(HttpStaticFiles, ReportAMissingFolder) {
     http::Server server;
     EXPECT_EQ(server.files("/s", "/nowhere/at/all").error(), std::errc::no_such_file_or_directory);
+    EXPECT_EQ(http::StaticFiles::open(std::string("/tmp\0more", 9)).error(),
+              std::errc::invalid_argument);
 }
 
 } // namespace

@@ -202,6 +202,7 @@ TEST(Port, RefusesInvalidOptions) {
     EXPECT_EQ(Port::open(device.path, {.baud_rate = 0}).error(), std::errc::invalid_argument);
     EXPECT_EQ(Port::open(device.path, {.byte_size = 9}).error(), std::errc::invalid_argument);
     EXPECT_EQ(Port::open("/dev/no-such-port").error(), std::errc::no_such_file_or_directory);
+    EXPECT_EQ(Port::open(std::string("/dev/null\0more", 14)).error(), std::errc::invalid_argument);
     EXPECT_EQ(Port::open("/dev/null").error(), std::errc::inappropriate_io_control_operation);
     EXPECT_EQ(Port::open(device.path, {.rs485 = penstock::serial::Rs485()}).error(),
               std::errc::operation_not_supported);
