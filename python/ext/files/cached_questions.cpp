@@ -94,6 +94,10 @@ int ask_cache(PyObject* self, PyObject* asked, PyObject* follow_symlinks, Answer
     if (PyLong_Check(asked)) {
         return -1;
     }
+    const int follows = PyObject_IsTrue(follow_symlinks);
+    if (follows < 0) {
+        return -1;
+    }
     const SystemPath path(asked);
     if (!path) {
         return -1;
@@ -102,7 +106,7 @@ int ask_cache(PyObject* self, PyObject* asked, PyObject* follow_symlinks, Answer
     if (!check_open(engine) || engine->loop == nullptr || !may_answer(engine)) {
         return -1;
     }
-    const int follow = follow_symlinks != Py_False ? 0 : O_NOFOLLOW;
+    const int follow = follows != 0 ? 0 : O_NOFOLLOW;
     const OwnedDescriptor found(io::open_from_cache(path.text(), O_PATH | O_CLOEXEC | follow));
     if (found.get() < 0) {
         return found.get() == -ENOENT || found.get() == -ENOTDIR ? 0 : -1;

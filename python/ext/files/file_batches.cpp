@@ -2,7 +2,10 @@
 
 #include "files/file_batches.hpp"
 
+#include "files/file_time_slice.hpp"
+#include "files/system_path.hpp"
 #include "shared/cached_copy.hpp"
+#include "shared/cached_opening.hpp"
 
 #include <new>
 #include <vector>
@@ -96,7 +99,88 @@ PyObject* read_many(int fd, Py_ssize_t size, PyObject* offsets) {
     return complete ? results.release() : PyList_AsTuple(results.get());
 }
 
+// ---- whole files
+// ----------------------------------------------------------------------------------
+
+/// Of the loop's time slice, in bytes that could be copied meanwhile: opening and closing.
+constexpr std::int64_t cost_of_opening = 12288;
+
+/// Reads a file. Null, without an exception, if that would have to wait, and for every error.
+Ref read_file_cached(FileEngineObject* engine, const char* path) noexcept {
+    engine->slice_credit -= cost_of_opening;
+    const CachedFile found = open_regular_from_cache(path, O_RDONLY);
+    const OwnedDescriptor file(found.fd);
+    if (found.fd < 0 || found.size >= max_cached_file) {
+        return Ref();
+    }
+    engine->slice_credit -= found.size;
+    // With room for one byte more than the file has, a short read shows its end.
+    const auto size = static_cast<Py_ssize_t>(found.size);
+    PyObject* content = PyBytes_FromStringAndSize(nullptr, size + 1);
+    if (content == nullptr) {
+        PyErr_Clear();
+        return Ref();
+    }
+    const io::CachedRead read = copy_from_cache(size, [&] {
+        return io::read_from_cache(found.fd, PyBytes_AS_STRING(content),
+                                   static_cast<std::size_t>(size) + 1, 0,
+                                   io::FileOperation::Extent::once);
+    });
+    if (!read.complete || read.error != 0 || read.count != static_cast<std::size_t>(size)) {
+        Py_DECREF(content);
+        return Ref();
+    }
+    if (_PyBytes_Resize(&content, size) != 0) {
+        PyErr_Clear();
+    }
+    return Ref(content);
+}
+
+/// Reads the file at a path. Null without an exception also for what is no path.
+Ref read_path_cached(FileEngineObject* engine, PyObject* given) noexcept {
+    const SystemPath path(given);
+    if (path) {
+        return read_file_cached(engine, path.text());
+    }
+    if (PyErr_ExceptionMatches(PyExc_Exception) != 0) {
+        PyErr_Clear(); // the engine's operation raises it
+    }
+    return Ref();
+}
+
 } // namespace
+
+PyObject* engine_read_files_cached(PyObject* self, PyObject* const* values,
+                                   Py_ssize_t count) noexcept {
+    if (count != 2 || PyIter_Check(values[0]) == 0 || PyList_Check(values[1]) == 0) {
+        PyErr_SetString(PyExc_TypeError, "read_files_cached() takes an iterator and a list");
+        return nullptr;
+    }
+    auto* engine = reinterpret_cast<FileEngineObject*>(self);
+    if (!check_open(engine)) {
+        return nullptr;
+    }
+    if (engine->loop == nullptr) {
+        Py_RETURN_NONE;
+    }
+    while (!should_yield(engine)) {
+        const Ref path(PyIter_Next(values[0]));
+        if (!path) {
+            return PyErr_Occurred() == nullptr ? Py_NewRef(Py_False) : nullptr;
+        }
+        if (!check_open(engine)) { // the iterator may have ended the loop
+            return nullptr;
+        }
+        const Ref content = read_path_cached(engine, path.get());
+        if (!content) {
+            return PyErr_Occurred() == nullptr ? PyTuple_Pack(1, path.get()) : nullptr;
+        }
+        if (PyList_Append(values[1], content.get()) != 0) {
+            return nullptr;
+        }
+    }
+    Py_RETURN_TRUE;
+}
 
 PyObject* engine_read_many_cached(PyObject* /*self*/, PyObject* const* values,
                                   Py_ssize_t count) noexcept {

@@ -11,7 +11,11 @@ namespace penstock::python {
 PyObject* engine_read_many_cached(PyObject* self, PyObject* const* values,
                                   Py_ssize_t count) noexcept;
 
-/// The same for a list or tuple of offsets; null with an exception set.
+/// `read_files_cached(paths, found)`: see `penstock.files._backend.FileBackend`.
+PyObject* engine_read_files_cached(PyObject* self, PyObject* const* values,
+                                   Py_ssize_t count) noexcept;
+
+/// `read_many_cached` for a list or tuple of offsets; null with an exception set.
 PyObject* read_many_cached(int fd, Py_ssize_t size, PyObject* offsets) noexcept;
 
 } // namespace penstock::python

@@ -67,6 +67,16 @@ public:
         return value;
     }
 
+    /// The truth of the value at `index`, or `otherwise` if there is none.
+    bool truth(Py_ssize_t index, bool otherwise) noexcept {
+        if (failed_ || !has(index)) {
+            return otherwise;
+        }
+        const int value = PyObject_IsTrue(values_[index]);
+        failed_ = value < 0;
+        return value > 0;
+    }
+
     int descriptor(Py_ssize_t index) noexcept {
         if (failed_) {
             return -1;
@@ -274,7 +284,7 @@ PyObject* engine_stat(PyObject* self, PyObject* const* values, Py_ssize_t count)
     const bool by_descriptor = PyLong_Check(arguments[0]);
     const int fd = by_descriptor ? arguments.descriptor(0) : -1;
     Path path = by_descriptor ? Path{Ref::borrow(arguments[0]), Ref()} : arguments.path(0);
-    const int follow = arguments.integer(1, 1) != 0 ? 0 : AT_SYMLINK_NOFOLLOW;
+    const int follow = arguments.truth(1, true) ? 0 : AT_SYMLINK_NOFOLLOW;
     FileOperationObject* operation = arguments.make(self, stat_call);
     if (operation != nullptr) {
         path.move_to(operation->subject, operation->path);
@@ -474,6 +484,8 @@ PyMethodDef file_engine_methods[] = {
      "lock(fd, type): wait for an open file description lock of the whole file."},
     {"read_many_cached", as_function(&engine_read_many_cached), METH_FASTCALL,
      "read_many_cached(fd, size, offsets) -> list; a tuple with None where a read would wait."},
+    {"read_files_cached", as_function(&engine_read_files_cached), METH_FASTCALL,
+     "read_files_cached(paths, found): append the contents of files while the cache has them."},
     {"access_cached", as_function(&engine_access_cached), METH_FASTCALL,
      "access_cached(path, mode) -> bool, or None if it would have to wait."},
     {"call", &engine_call, METH_O, "Call a function on a worker thread; returns its result."},

@@ -89,7 +89,7 @@ Attempt read_file_from_cache(FileOperationObject* operation, int fd, std::int64_
     const iovec part{.iov_base = operation->memory, .iov_len = static_cast<std::size_t>(size + 1)};
     const ssize_t count =
         copy_from_cache(size, [&] { return ::preadv2(fd, &part, 1, 0, RWF_NOWAIT); });
-    if (count != size || size == 0) {
+    if (count != size) {
         Py_CLEAR(operation->target);
         return Attempt::blocked;
     }

@@ -175,6 +175,17 @@ class FileBackend(Protocol):
         Not for a file opened with ``O_DIRECT``.
         """
 
+    def read_files_cached(
+        self, paths: Iterator[StrOrBytesPath], found: list[bytes], /
+    ) -> bool | tuple[StrOrBytesPath] | None:
+        """Append the contents of files to ``found``, now, while the page cache has them.
+
+        True: the time slice is over, call :meth:`yield_now` and go on. False: that were all. A
+        tuple: :meth:`read_file` must read the file of this path, or raise its error; it is the last
+        one that was taken from ``paths``. None: nothing was taken, on trio, whose every await is a
+        checkpoint.
+        """
+
     def access_cached(self, path: StrOrBytesPath, mode: int, /) -> bool | None:
         """Return what ``os.access`` does, now; None if that would have to wait."""
 

@@ -60,6 +60,29 @@ def test_each_thread_asks_the_engine_of_its_own_loop(
     assert found == [expected] * 4
 
 
+def test_links_are_followed_by_the_truth_of_the_argument(
+    linked: tuple[str, tuple[object, ...]],
+) -> None:
+    path, (status, link, *_) = linked
+    os.unlink(os.path.realpath(path))
+
+    async def ask() -> list[object]:
+        asked: Any = files.Path(path)
+        stat_many: Any = files.stat_many
+        return [
+            *[await asked.exists(follow_symlinks=follow) for follow in (0, "", 1, True)],
+            await asked.is_file(follow_symlinks=0),
+            await asked.stat(follow_symlinks=0),
+            await asked.lstat(),
+            await stat_many([path], follow_symlinks=0),
+        ]
+
+    for run in (penstock.run, asyncio.run):
+        found: Any = run(ask())
+        assert found == [True, True, False, False, False, link, link, [link]]
+    assert status != link
+
+
 def test_a_loop_that_has_ended_is_asked_nothing(
     linked: tuple[str, tuple[object, ...]],
 ) -> None:

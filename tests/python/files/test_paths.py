@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import termios
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -107,6 +109,49 @@ async def test_several_files_are_read_in_order(tmp_path: Path) -> None:
     assert await files.read_files([]) == []
     with pytest.raises(ValueError, match="limit 0"):
         await files.read_files(paths, 0)
+
+
+async def test_cached_files_and_others_are_read_in_order(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{index}" for index in range(700)]
+    for index, path in enumerate(paths):
+        path.write_bytes(b"%d" % index * (index % 50))
+    os.sync()
+    for index in (*range(3), 100, *range(200, 500, 7), *range(600, 700)):
+        fd = os.open(paths[index], os.O_RDONLY)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+    given: list[Any] = [str(path) if index % 3 else path for index, path in enumerate(paths)]
+    given[5] = os.fsencode(paths[5])
+    expected = [b"%d" % index * (index % 50) for index in range(700)]
+    assert await files.read_files(given, 5) == expected
+    assert await files.read_files(given, 5) == expected
+
+
+async def test_errors_of_several_files_come_in_the_order_of_the_paths(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    taken: list[Any] = []
+
+    def paths(*given: Any) -> Iterator[Any]:
+        for each in given:
+            taken.append(each)
+            yield each
+        raise KeyError("no more")
+
+    untyped: Any = files.read_files
+    for wrong, kind in (
+        ("a\0b", ValueError),
+        (7.5, TypeError),
+        (tmp_path / "missing", FileNotFoundError),
+        (tmp_path, IsADirectoryError),
+    ):
+        with pytest.raises(kind):
+            await untyped([path, wrong, path])
+    with pytest.raises(KeyError, match="no more"):
+        await untyped(paths(path, path))
+    assert taken == [path, path]
+    with pytest.raises(TypeError):
+        await untyped(None)
 
 
 async def test_the_first_file_that_fails_ends_the_call(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from penstock._core import exists_now, mode_now
+from penstock._core import exists_now, mode_now, stat_now
 from penstock.files import _paths
 from penstock.files._backend import current_backend
 from penstock.files._file_objects.opening import open as open_file
@@ -102,11 +102,13 @@ class Path(Names):
 
     async def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """Return the status of the file, or of the link itself."""
-        return await _paths.stat(str(self._path), follow_symlinks=follow_symlinks)
+        path = str(self._path)
+        found = stat_now(path, follow_symlinks)
+        return await current_backend().stat(path, follow_symlinks) if found is None else found
 
     async def lstat(self) -> os.stat_result:
         """Return the status; of a symbolic link, the link's own."""
-        return await _paths.stat(str(self._path), follow_symlinks=False)
+        return await self.stat(follow_symlinks=False)
 
     async def exists(self, *, follow_symlinks: bool = True) -> bool:
         """Whether the path exists."""

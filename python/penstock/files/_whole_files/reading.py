@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from penstock._renamed import renamed
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from _typeshed import StrOrBytesPath
 
 __all__ = ["read_file", "read_files"]
+
+_AFTER_A_MISS = 64
+"""So many files the engine reads before the page cache is tried without it: more at each time."""
 
 
 async def read_file(path: StrOrBytesPath) -> bytes:
@@ -40,4 +44,20 @@ async def read_files(paths: Iterable[StrOrBytesPath], queue_depth: int = 64) -> 
     if queue_depth < 1:
         raise ValueError(f"queue_depth {queue_depth} is below 1: no file could be read")
     backend = current_backend()
-    return await results_of(backend, map(backend.read_file, paths), queue_depth)
+    source = iter(paths)
+    found: list[bytes] = []
+    most, tried_from = _AFTER_A_MISS, 0
+    while True:
+        outcome = backend.read_files_cached(source, found)
+        if outcome is None:
+            return await results_of(backend, map(backend.read_file, source), queue_depth)
+        if outcome is False:
+            return found
+        if outcome is True:
+            await backend.yield_now()
+            continue
+        # Where one file is not in the page cache, its neighbours seldom are.
+        rest = chain(outcome, islice(source, most - 1))
+        most = 4 * most if len(found) - tried_from < most else _AFTER_A_MISS
+        found += await results_of(backend, map(backend.read_file, rest), queue_depth)
+        tried_from = len(found)
