@@ -31,9 +31,12 @@ int stop_clear(PyObject* self) {
 void stop_dealloc(PyObject* self) {
     PyObject_GC_UnTrack(self);
     PyTypeObject* type = Py_TYPE(self);
-    ModuleState* state = state_of(type);
+    // Null when the collector has cleared the type.
+    PyObject* module = reinterpret_cast<PyHeapTypeObject*>(type)->ht_module;
+    auto* state =
+        module != nullptr ? static_cast<ModuleState*>(PyModule_GetState(module)) : nullptr;
     PyStopIterationObject* stop = self_of(self);
-    const bool kept = state->stop_iteration_freelist_size < max_freelist_size;
+    const bool kept = state != nullptr && state->stop_iteration_freelist_size < max_freelist_size;
     PyObject* arguments = kept ? std::exchange(stop->args, nullptr) : nullptr;
     if (arguments != nullptr && (Py_REFCNT(arguments) != 1 || PyTuple_GET_SIZE(arguments) != 1)) {
         Py_CLEAR(arguments);
