@@ -29,6 +29,15 @@ inline bool read_local_status(int fd, struct statx& status) noexcept {
            io::is_local(status);
 }
 
+/// Whether a server or a daemon may have to answer before a file is closed, even if nothing was
+/// written.
+inline bool is_remote(int fd) noexcept {
+    struct statx status = {};
+    return io::read_status(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, io::local_status_mask,
+                           status) == 0 &&
+           io::storage_of(status) == io::Storage::remote;
+}
+
 /// Opens a path for reading if its name lookup needs no device and it is a regular file of a local
 /// file system: elsewhere open(2) asks a server or a daemon, and fstat(2) too.
 ///

@@ -179,11 +179,11 @@ AtOnce attempt_peek(FileObject* self, CallArguments /*unused*/, PyObject** resul
                       result);
 }
 
-/// Closes a file to which nothing was written, so that closing has nothing to wait for.
+/// Closes a local file to which nothing was written, so that closing has nothing to wait for.
 AtOnce attempt_close(FileObject* self, CallArguments /*unused*/, PyObject** result) {
     BinaryFileObject* file = binary_of(self);
     FileEngineObject* engine = direct_engine(file);
-    if (file->fd < 0 || engine == nullptr || file->writable != 0 || file->regular == 0 ||
+    if (file->fd < 0 || engine == nullptr || file->writable != 0 || file->local == 0 ||
         file->owns_fd == 0 || file->unwritten_size != 0 || is_in_use(engine, file->fd)) {
         return AtOnce::slow;
     }
@@ -584,6 +584,7 @@ PyObject* make_binary_file(ModuleState* state, const OpenedFile& opened) noexcep
     file->regular = 1;
     file->seekable = 1;
     file->cached = 1;
+    file->local = 1;
     file->plain = 1;
     return self;
 }

@@ -60,6 +60,7 @@ struct BinaryFileObject {
     char regular;
     char seekable;
     char cached; ///< written through the page cache
+    char local;  ///< known to be of a file system that asks no server
     char plain;  ///< seekable, without alignment
     char writing_out;
 };

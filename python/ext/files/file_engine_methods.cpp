@@ -8,6 +8,7 @@
 #include "files/file_memory.hpp"
 #include "files/file_submission.hpp"
 #include "files/file_time_slice.hpp"
+#include "shared/cached_opening.hpp"
 
 #include <algorithm>
 
@@ -153,6 +154,11 @@ PyObject* engine_abandon(PyObject* self, PyObject* descriptor) {
 PyObject* engine_uses(PyObject* self, PyObject* descriptor) {
     const int fd = PyObject_AsFileDescriptor(descriptor);
     return fd >= 0 ? PyBool_FromLong(is_in_use(self_of(self), fd) ? 1 : 0) : nullptr;
+}
+
+PyObject* engine_is_remote(PyObject* /*self*/, PyObject* descriptor) {
+    const int fd = PyObject_AsFileDescriptor(descriptor);
+    return fd >= 0 ? PyBool_FromLong(is_remote(fd) ? 1 : 0) : nullptr;
 }
 
 PyObject* engine_read(PyObject* self, PyObject* const* values, Py_ssize_t count) {
@@ -456,6 +462,8 @@ PyMethodDef file_engine_methods[] = {
     {"abandon", &engine_abandon, METH_O, "Close a descriptor in the background."},
     {"uses", &engine_uses, METH_O,
      "uses(fd) -> bool: whether an operation on a descriptor is in flight, or is about to begin."},
+    {"is_remote", &engine_is_remote, METH_O,
+     "is_remote(fd) -> bool: whether the file is known to be a server's or a daemon's."},
     {"read", as_function(&engine_read), METH_FASTCALL,
      "read(fd, size, offset, alignment=1) -> bytes; fewer than size only at the end of the file."},
     {"read_into", as_function(&engine_read_into), METH_FASTCALL,

@@ -3,6 +3,7 @@
 #include "files/file_submission.hpp"
 
 #include "files/file_calls.hpp"
+#include "shared/cached_opening.hpp"
 
 #include <new>
 
@@ -118,6 +119,20 @@ bool uses(const FileOperations& operations, int fd) noexcept {
     return false;
 }
 
+/// Whether the engine's loop runs in this thread, so that operations can be started. Not on trio.
+bool runs_here(const FileEngineObject* engine) noexcept {
+    if (engine->loop == nullptr || engine->io == nullptr || engine->closing) {
+        return false;
+    }
+    Ref exception = take_exception();
+    const Ref running(PyObject_CallNoArgs(engine->state->get_running_loop));
+    PyErr_Clear();
+    if (exception) {
+        raise_exception(std::move(exception));
+    }
+    return running.get() == engine->loop;
+}
+
 FileOperationObject* find_startable_close(const FileEngineObject* engine) noexcept {
     FileOperationObject* operation =
         engine->deferred_close_count > 0 ? engine->in_flight.front() : nullptr;
@@ -230,7 +245,7 @@ bool is_in_use(const FileEngineObject* engine, int fd) noexcept {
 }
 
 bool close_in_background(FileEngineObject* engine, int fd) noexcept {
-    if (!is_in_use(engine, fd)) {
+    if (!is_in_use(engine, fd) && !(is_remote(fd) && runs_here(engine))) {
         ::close(fd);
         return true;
     }
@@ -243,7 +258,10 @@ bool close_in_background(FileEngineObject* engine, int fd) noexcept {
     operation->progress = FileOperationObject::Progress::ended;
     operation->detached = true;
     link_in_flight(operation);
-    start_request(operation); // deferred, since the descriptor is in use
+    if (!start_request(operation)) { // of a descriptor in use it is deferred
+        ::close(fd);
+        on_complete(operation->request, -operation->error);
+    }
     Py_DECREF(operation);
     return true;
 }

@@ -132,8 +132,9 @@ void prepare_copy_range(FileOperationObject* operation) {
 }
 
 Attempt attempt_close(FileOperationObject* operation) {
-    // Nothing was written, so closing has nothing to wait for.
-    if (!operation->may_block_briefly || is_in_use(operation->engine, operation->fd)) {
+    // Nothing was written, so closing has nothing to wait for, unless a server is told.
+    if (!operation->may_block_briefly || is_in_use(operation->engine, operation->fd) ||
+        is_remote(operation->fd)) {
         return Attempt::blocked;
     }
     if (::close(operation->fd) != 0 && errno != EINTR) {

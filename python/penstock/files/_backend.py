@@ -112,6 +112,9 @@ class FileBackend(Protocol):
     def uses(self, fd: int, /) -> bool:
         """Whether an operation on a descriptor is in flight, or has yielded and is to begin."""
 
+    def is_remote(self, fd: int, /) -> bool:
+        """Whether a server or a daemon is known to answer for an open file, without asking it."""
+
     def read(self, fd: int, size: int, offset: int, alignment: int = 1, /) -> Operation[bytes]:
         """Read ``size`` bytes: less only at the end of the file, or where ``offset`` is -1."""
 

@@ -109,7 +109,7 @@ class FileLock:
         """Release the lock; does nothing if it is not held. Any thread.
 
         In a child that was forked meanwhile it only ends the child's share: the lock is its
-        parent's, which may be at work.
+        parent's, which may be at work. Of a lock that a file server keeps, it waits for the server.
         """
         fd, self._fd = self._fd, -1
         if fd < 0:
@@ -172,7 +172,8 @@ class FileLock:
                 fd = await backend.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
             stack.callback(backend.abandon, fd)
             kind = fcntl.F_RDLCK if self._shared else fcntl.F_WRLCK
-            if not self._take(fd, kind):
+            # Where a server keeps the lock, it is asked by a thread, unless it is asked once.
+            if (backend.is_remote(fd) and not once) or not self._take(fd, kind):
                 if once:
                     return
                 stack.pop_all()

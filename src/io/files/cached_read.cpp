@@ -8,16 +8,24 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 
+#include <penstock/io/files/local_status.hpp>
 #include <penstock/io/files/read_status.hpp>
 
 namespace penstock::io {
 
 namespace {
 
+/// A server or a daemon is not asked: it would have to answer for its file system.
 bool is_in_memory(int fd) noexcept {
+    struct statx status{};
+    if (read_status(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, local_status_mask, status) != 0) {
+        return false;
+    }
+    const Storage storage = storage_of(status);
     struct statfs system{};
-    return ::fstatfs(fd, &system) == 0 &&
-           (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC);
+    return storage == Storage::memory ||
+           (storage == Storage::unknown && ::fstatfs(fd, &system) == 0 &&
+            (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC));
 }
 
 } // namespace

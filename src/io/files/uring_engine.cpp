@@ -194,6 +194,7 @@ bool UringEngine::prepare(FileOperation& operation) noexcept {
 void UringEngine::prepare_read_file(FileOperation& operation) noexcept {
     FileOperation::EngineState& state = operation.engine;
     const bool opens = state.slot < 0;
+    const unsigned elsewhere = opens_on_server(operation) ? IOSQE_ASYNC : 0U;
     if (opens) {
         state.slot = static_cast<std::int16_t>(free_slots_.pop());
         // exec(2) does not pass fixed files on, and the kernel refuses O_CLOEXEC for them.
@@ -201,7 +202,7 @@ void UringEngine::prepare_read_file(FileOperation& operation) noexcept {
         io_uring_prep_openat_direct(open, operation.fd, operation.path,
                                     operation.flags & ~O_CLOEXEC, 0,
                                     static_cast<unsigned>(state.slot));
-        open->flags |= IOSQE_IO_LINK;
+        open->flags |= IOSQE_IO_LINK | elsewhere;
         tag(open, operation, Part::open);
         expect_next(operation, Part::open);
     } else {
@@ -223,13 +224,13 @@ void UringEngine::prepare_read_file(FileOperation& operation) noexcept {
                            static_cast<char*>(operation.buffer) + operation.transferred, size,
                            here);
         read->flags |= IOSQE_FIXED_FILE | (opens ? IOSQE_IO_HARDLINK : 0U) |
-                       (size > inline_limit ? IOSQE_ASYNC : 0U);
+                       (size > inline_limit ? IOSQE_ASYNC : elsewhere);
         tag(read, operation, Part::read);
     }
     if (state.tail_requested) {
         io_uring_sqe* tail = ring_->next();
         io_uring_prep_read(tail, state.slot, &state.tail, 1, here);
-        tail->flags |= IOSQE_FIXED_FILE;
+        tail->flags |= IOSQE_FIXED_FILE | elsewhere;
         tag(tail, operation, Part::tail);
     }
 }

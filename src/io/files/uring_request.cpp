@@ -5,8 +5,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <penstock/io/files/local_status.hpp>
+#include <penstock/io/files/open_from_cache.hpp>
 #include <penstock/io/files/read_status.hpp>
 #include <penstock/io/files/uring_compat.hpp>
+#include <penstock/owned_descriptor.hpp>
 
 #include "io/files/file_call.hpp"
 
@@ -28,13 +31,25 @@ std::uint64_t bytes_of(const FileOperation& operation) noexcept {
     return bytes;
 }
 
+/// Whether a server or a daemon keeps the file of a transfer at a position. The kernel takes a file
+/// of FUSE for one that can be polled and is always ready, and would wait for the daemon on the
+/// thread that submits.
+bool is_of_server(const FileOperation& operation) noexcept {
+    struct statx status{};
+    return operation.offset >= 0 &&
+           read_status(operation.fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, local_status_mask,
+                       status) == 0 &&
+           storage_of(status) == Storage::remote;
+}
+
 void describe_transfer(io_uring_sqe& request, const FileOperation& operation,
                        std::uint32_t max_transfer) noexcept {
     const Span span = remaining_span(operation, max_transfer);
     io_uring_prep_rw(static_cast<int>(opcode_of(operation)), &request, operation.fd, span.memory,
                      span.size, static_cast<std::uint64_t>(span.position));
     request.rw_flags = operation.flags;
-    if (std::min<std::uint64_t>(bytes_of(operation), max_transfer) > inline_limit) {
+    if (std::min<std::uint64_t>(bytes_of(operation), max_transfer) > inline_limit ||
+        is_of_server(operation)) {
         request.flags |= IOSQE_ASYNC;
     }
 }
@@ -49,6 +64,20 @@ bool may_flush(int fd) noexcept {
 }
 
 } // namespace
+
+bool opens_on_server(const FileOperation& operation) noexcept {
+    constexpr int changes = O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY);
+    if ((operation.flags & (changes | O_PATH)) != 0) {
+        return false; // a thread of the kernel does it in any case, or nobody is asked
+    }
+    const OwnedDescriptor found(open_from_cache(
+        operation.path, O_PATH | O_CLOEXEC | (operation.flags & O_NOFOLLOW), operation.fd));
+    struct statx status{};
+    return found.get() >= 0 &&
+           read_status(found.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, local_status_mask,
+                       status) == 0 &&
+           storage_of(status) == Storage::remote;
+}
 
 unsigned opcode_of(const FileOperation& operation) noexcept {
     switch (operation.kind) {
@@ -104,6 +133,9 @@ void describe(io_uring_sqe& request, const FileOperation& operation,
     switch (it.kind) {
     case Kind::open:
         io_uring_prep_openat(&request, it.fd, it.path, it.flags, it.mode);
+        if (opens_on_server(it)) {
+            request.flags |= IOSQE_ASYNC;
+        }
         break;
     case Kind::close:
         io_uring_prep_close(&request, it.fd);

@@ -14,6 +14,8 @@ namespace {
 
 using penstock::io::is_local;
 using penstock::io::local_status_mask;
+using penstock::io::Storage;
+using penstock::io::storage_of;
 
 struct statx status_of(const char* path) {
     struct statx status = {};
@@ -27,6 +29,7 @@ TEST(LocalStatus, KnowsFileSystemsOfBlockDevices) {
     struct statx status = {};
     status.stx_dev_major = 254;
     EXPECT_TRUE(is_local(status));
+    EXPECT_EQ(storage_of(status), Storage::device);
 }
 
 TEST(LocalStatus, TrustsNoDeviceNumberOfAnUnknownMount) {
@@ -44,11 +47,13 @@ TEST(LocalStatus, KnowsMemoryFileSystemsByTheirMount) {
     }
     EXPECT_TRUE(is_local(status));
     EXPECT_TRUE(is_local(status)); // remembered
+    EXPECT_EQ(storage_of(status), Storage::memory);
 }
 
-TEST(LocalStatus, TakesOtherFileSystemsWithoutADeviceForRemote) {
+TEST(LocalStatus, DoesNotTakeOtherFileSystemsWithoutADeviceForLocal) {
     EXPECT_FALSE(is_local(status_of("/proc/self/status")));
     EXPECT_FALSE(is_local(status_of("/proc/self/status")));
+    EXPECT_EQ(storage_of(status_of("/proc/self/status")), Storage::unknown);
 }
 
 } // namespace

@@ -93,7 +93,7 @@ class DescriptorFile(BinaryFileCore, AsyncFile[bytes], TakesTurns):
 
     def isatty(self) -> bool:
         self._check_open()
-        return os.isatty(self._fd)
+        return not self._regular and os.isatty(self._fd)  # a daemon would be asked for a file
 
     def readable(self) -> bool:
         self._check_open()

@@ -257,6 +257,9 @@ def _make(
         buffering = 0
     if buffering < 0 or buffering == 1:
         buffering = max(io.DEFAULT_BUFFER_SIZE, block_size)
+    # Not a server's or a daemon's: it may have to answer before a write returns.
+    cached = regular and not flags & (os.O_DIRECT | os.O_SYNC | os.O_DSYNC)
+    cached = cached and not (mode.writable and backend.is_remote(fd))
     return BinaryFile(
         backend,
         fd,
@@ -265,7 +268,7 @@ def _make(
         position=position,
         regular=regular,
         size=size,
-        cached=regular and not flags & (os.O_DIRECT | os.O_SYNC | os.O_DSYNC),
+        cached=cached,
         buffer_size=buffering,
         alignment=alignment,
         owns_fd=owns_fd,
