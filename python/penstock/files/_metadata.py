@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from functools import partial
@@ -145,7 +146,10 @@ async def sync_folder(path: StrOrBytesPath) -> None:
     Raises:
         OSError: with the folder; NotADirectoryError if it is none.
     """
-    inside = os.path.join(os.fsdecode(path), "")
+    name = os.fsdecode(path)
+    if not name:  # not the current folder
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    inside = os.path.join(name, "")
     await current_backend().call(partial(sync_folder_of, inside))
 
 

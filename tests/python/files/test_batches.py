@@ -204,6 +204,8 @@ async def test_attributes_space_and_folders(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as missing:
         await files.sync_folder(tmp_path / "missing")
     assert missing.value.filename == str(tmp_path / "missing")
+    with pytest.raises(FileNotFoundError):
+        await files.sync_folder("")
     with pytest.raises(NotADirectoryError):
         await files.sync_folder(path)
     await files.sync_folder(os.fsencode(tmp_path))

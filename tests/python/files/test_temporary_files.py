@@ -207,6 +207,19 @@ async def test_a_wrapped_file_is_closed_although_its_close_is_cancelled(reads: b
     await until(lambda: inner.closed)
 
 
+async def test_a_wrapped_file_is_not_detached_from_a_call(tmp_path: Path) -> None:
+    inner = WaitingFile()
+    wrapped = files.wrap(inner)
+    async with anyio.create_task_group() as group:
+        group.start_soon(wrapped.read)
+        await until(lambda: wrapped._turn_taken)
+        with pytest.raises(RuntimeError, match="in flight"):
+            wrapped.detach()
+        inner.go_on.set()
+    with pytest.raises(io.UnsupportedOperation):
+        wrapped.detach()  # which this kind of file does not have
+
+
 async def test_standard_streams_are_those_of_sys(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     monkeypatch.setattr("sys.stdout", out)

@@ -96,7 +96,13 @@ class WrappedFile(TakesTurns, AsyncResource, Generic[F]):
         return int(self._find().fileno())
 
     def detach(self) -> Any:
-        """Return the underlying file, as the file's own ``detach`` does."""
+        """Return the underlying file, as the file's own ``detach`` does.
+
+        Raises:
+            RuntimeError: while a call is in flight, whose thread uses the file.
+        """
+        if self._turn_taken:
+            raise RuntimeError("a call of this file is in flight; await it before detach()")
         return self._find().detach()
 
     async def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
