@@ -69,6 +69,7 @@ async def interrupted(call: Callable[[], Awaitable[Any]]) -> Any:
 
 async def feed(fd: int, content: bytes, chance: random.Random) -> None:
     """Write the content in pieces of any size, and close the pipe."""
+    fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, 1 << 20)  # a write that waited would block the loop
     begin = 0
     while begin < len(content):
         size = chance.choice((1, 5, 100, 4000))
@@ -308,7 +309,7 @@ async def test_calls_at_an_offset_are_refused_and_take_nothing(ends: tuple[int, 
 
 async def test_a_pipe_of_packets_keeps_them_apart() -> None:
     ends = os.pipe2(os.O_DIRECT)
-    async with files.open(ends[0], "rb") as reader, files.open(ends[1], "wb") as writer:
+    async with files.open(ends[0], "rb", 0) as reader, files.open(ends[1], "wb") as writer:
         for packet in (b"one", b"three", b"x" * 4096):
             assert await writer.write(packet) == len(packet)
         for packet in (b"one", b"three"):
