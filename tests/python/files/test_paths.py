@@ -107,7 +107,7 @@ async def test_several_files_are_read_in_order(tmp_path: Path) -> None:
         assert await files.read_files(paths, limit) == expected
     assert await files.read_files(iter(paths)) == expected
     assert await files.read_files([]) == []
-    with pytest.raises(ValueError, match="limit 0"):
+    with pytest.raises(ValueError, match="queue_depth 0"):
         await files.read_files(paths, 0)
 
 
