@@ -1,7 +1,7 @@
 """The end points of InfluxDB 2 and 3: one at a real server, both at one that answers as documented.
 
-InfluxDB 2 and 3 themselves are in no registry as programs. VictoriaMetrics has the end point of
-InfluxDB 2. The answers to lines that are refused are those of the documentation:
+InfluxDB 2 and 3 themselves are in no registry as programs. VictoriaMetrics and InfluxDB 1.8 have
+the end point of InfluxDB 2. The answers to lines that are refused are those of the documentation:
 https://docs.influxdata.com/influxdb/v2/write-data/troubleshoot/ and
 https://docs.influxdata.com/influxdb3/core/write-data/troubleshoot/.
 """
@@ -29,8 +29,8 @@ from penstock.record._network.influx_sink import InfluxAddress, InfluxTransport
 from penstock.record._network.rows import RefusedRows
 from penstock.record._network.server import Secret
 from tests.python.integration.daemons import PATIENT
-from tests.python.integration.influx import victoria_server
-from tests.python.record.batches import flow_batch
+from tests.python.integration.influx import flux_server, victoria_server
+from tests.python.record.batches import NOON_NS, flow_batch
 
 _REFUSED = b"Mass_Flow=3,"
 
@@ -179,6 +179,40 @@ def test_a_real_server_takes_the_requests_of_version_2(tmp_path: Path) -> None:
         ]
     assert found["values"] == list(range(20))
     assert "db" not in found["metric"]  # as it has with the end point of version 1
+
+
+@pytest.mark.slow
+def test_influxdb_itself_takes_a_token_and_names_what_it_refuses(tmp_path: Path) -> None:
+    """Version 1.8, at the end point of version 2."""
+
+    def sink(bucket: str, token: str) -> InfluxSink:
+        (tmp_path / "token").write_text(token)
+        spool = tmp_path / "spool"
+        url = server.url(f"any/{bucket}")
+        return InfluxSink(url, spool=spool, token_file=tmp_path / "token", **PATIENT)
+
+    async def main() -> None:
+        for bucket, token, message in (
+            ("lab", "recorder:wrong", "answered 401.*set INFLUX_TOKEN"),
+            ("nowhere", "recorder:right", "answered 404.*create any/nowhere there"),
+        ):
+            with pytest.raises(SinkWriteError, match=message):
+                await sink(bucket, token).open()
+        server.write(f"samples,device=fuel Gas=1 {NOON_NS - 1}")  # in the same shard
+        opened = sink("lab", "recorder:right")
+        await opened.open()
+        await opened.write_batch(flow_batch(20))
+        with pytest.raises(SinkWriteError, match="refused 20 rows"):
+            await opened.close()
+        assert "20 refused: the field Gas was left out: 400" in refused_of(opened)
+
+    with flux_server(auth=True) as server:
+        server.query("CREATE USER recorder WITH PASSWORD 'right' WITH ALL PRIVILEGES")
+        server.login = ("recorder", "right")
+        server.query("CREATE DATABASE lab")
+        anyio.run(main)
+        found = server.query("SELECT Mass_Flow FROM samples WHERE device = 'fuel'")
+    assert [row["Mass_Flow"] for row in found] == list(range(20))
 
 
 def refused_of(sink: InfluxSink) -> str:
