@@ -263,6 +263,48 @@ async def test_a_long_content_is_read_whole() -> None:
             assert await file.read() == b""
 
 
+@pytest.mark.parametrize("buffering", [-1, 16, 0])
+async def test_a_long_line_comes_whole_also_after_a_cancelled_call(
+    ends: tuple[int, int], buffering: int
+) -> None:
+    line = b"x" * 150_000
+    async with files.open(ends[0], "rb", buffering, closefd=False) as file:
+
+        async def write(data: bytes) -> None:
+            async with files.open(ends[1], "wb", closefd=False) as target:
+                await target.write(data)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(file.readline)
+            await write(line)
+            await until(lambda: not held(ends[0]))
+            group.cancel_scope.cancel()
+        async with anyio.create_task_group() as group:
+            group.start_soon(write, line + b"\n" + line + b"\nend\n")
+            assert await anext(file) == 2 * line + b"\n"
+            assert await file.readline(5) == line[:5]
+            assert await file.readline(len(line) - 6) == line[6:]
+            assert await file.readline(100) == b"x\n"
+            assert await file.readline(0) == b""
+            assert await file.readline(4) == b"end\n"
+
+
+async def test_what_a_full_pipe_has_taken_of_a_failed_detach_is_not_written_again(
+    ends: tuple[int, int],
+) -> None:
+    fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, 4096)
+    os.set_blocking(ends[1], False)
+    data = random.Random(5).randbytes(6000)
+    file = await files.open(ends[1], "wb", buffering=20_000, closefd=False)
+    await file.write(data)
+    with pytest.raises(BlockingIOError):
+        file.detach()
+    found = os.read(ends[0], 4096)
+    file.detach().close()
+    assert found + os.read(ends[0], 4096) == data
+    assert not held(ends[0])
+
+
 async def test_what_a_cancelled_flush_has_written_is_not_written_again(
     ends: tuple[int, int],
 ) -> None:

@@ -270,8 +270,10 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
 
     def __del__(self) -> None:
         if getattr(self, "_unwritten", None) and not self._file.closed:
-            warnings.warn(f"unclosed file {self!r}", ResourceWarning, stacklevel=1, source=self)
-            self._close()
+            try:
+                warnings.warn(f"unclosed file {self!r}", ResourceWarning, stacklevel=1, source=self)
+            finally:  # also where the warning is an error
+                self._close()
 
     def __repr__(self) -> str:
         return f"<CompressedFile name={self._name!r}>"

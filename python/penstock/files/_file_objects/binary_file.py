@@ -80,8 +80,8 @@ class BinaryFile(DescriptorFile):
                 self._fd,
                 b"".join(self._unwritten),
                 self._unwritten_at if self._seekable else -1,
+                self._drop_written,
             )
-            self._drop_written(self._unwritten_size)
         fd, self._fd = self._fd, DETACHED
         self._ahead = b""
         if self._seekable:
@@ -145,6 +145,8 @@ class BinaryFile(DescriptorFile):
         try:
             self._check_readable()
             limit = -1 if size is None else size
+            if not self._seekable:
+                return await self._readline_from_pipe(limit)
             pieces: list[bytes] = []
             length = 0
             while limit < 0 or length < limit:
@@ -522,6 +524,40 @@ class BinaryFile(DescriptorFile):
             raise
         self._ahead = b""
         return b"".join(parts)
+
+    async def _readline_from_pipe(self, limit: int) -> bytes:
+        """Read a line, or its first ``limit`` bytes if that is not negative.
+
+        The parts are kept apart: to join each with those before it would take a time that grows
+        with the square of the line's length. What a read has taken that is then cancelled is
+        buffered for the next one.
+        """
+        parts: list[bytes] = []
+        data, left = self._buffered(), max(limit, -1)
+        try:
+            while left:
+                if not data:
+                    await self._write_out()
+                    size = self._next_read_ahead if self._buffer_size else _UNBUFFERED_CHUNK
+                    data = await self._do(self._backend.read(self._fd, size, -1, 1))
+                    if not data:
+                        break
+                most = len(data) if left < 0 else min(left, len(data))
+                end = data.find(b"\n", 0, most) + 1
+                parts.append(data[: end or most])
+                data = data[end or most :]
+                if end:
+                    break
+                left -= most if left > 0 else 0
+        except BaseException:
+            self._ahead = b"".join(parts)
+            self._ahead_at = self._position
+            raise
+        line = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._position += len(line)
+        self._ahead = data
+        self._ahead_at = self._position
+        return line
 
     async def _read_rest(self) -> bytes:
         await self._write_out()

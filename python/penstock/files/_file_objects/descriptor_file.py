@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -205,27 +206,35 @@ class DescriptorFile(BinaryFileCore, AsyncFile[bytes], TakesTurns):
     def _close_unawaited(self) -> None:
         """Write out the buffer unless the kernel has it, and close, without waiting."""
         fd, self._fd = self._fd, -1
-        if self._unwritten_size and not (self._current is not None and self._current.in_flight):
-            data = b"".join(self._unwritten)
-            offset = self._unwritten_at if self._seekable else -1
-            try:
-                self._backend.write(fd, data, offset).start()
-            except RuntimeError:
-                write_now(fd, data, offset)
-        self._forget_unwritten()
-        if self._owns_fd:
-            self._backend.abandon(fd)
+        try:
+            if self._unwritten_size and not (self._current is not None and self._current.in_flight):
+                data = b"".join(self._unwritten)
+                offset = self._unwritten_at if self._seekable else -1
+                try:
+                    self._backend.write(fd, data, offset).start()
+                except RuntimeError:
+                    write_now(fd, data, offset)
+        finally:  # also where the disk is full
+            self._forget_unwritten()
+            if self._owns_fd:
+                self._backend.abandon(fd)
 
     def _report_unclosed(self) -> None:
         """The native finalizer calls it for a file that is still open."""
         fd = self._fd
-        if self._owns_fd:
-            warnings.warn(f"unclosed file {self!r}", ResourceWarning, stacklevel=2, source=self)
-        if self._unwritten_size:
-            write_now(fd, b"".join(self._unwritten), self._unwritten_at if self._seekable else -1)
-        self._fd = -1
-        if self._owns_fd:
-            self._backend.abandon(fd)
+        try:
+            if self._owns_fd:
+                warnings.warn(f"unclosed file {self!r}", ResourceWarning, stacklevel=2, source=self)
+        finally:  # also where the warning is an error, and where the disk is full
+            try:
+                if self._unwritten_size:
+                    offset = self._unwritten_at if self._seekable else -1
+                    write_now(fd, b"".join(self._unwritten), offset)
+            finally:
+                self._fd = -1
+                self._forget_unwritten()
+                if self._owns_fd:
+                    self._backend.abandon(fd)
 
     # ---- within a turn --------------------------------------------------------------------------
 
@@ -288,10 +297,16 @@ class DescriptorFile(BinaryFileCore, AsyncFile[bytes], TakesTurns):
         self._unwritten_size = 0
 
 
-def write_now(fd: int, data: bytes, offset: int) -> None:
-    """Write with blocking calls; an offset of -1 is the descriptor's own position."""
+def write_now(
+    fd: int, data: bytes, offset: int, written: Callable[[int], object] = lambda count: None
+) -> None:
+    """Write with blocking calls; an offset of -1 is the descriptor's own position.
+
+    ``written`` is called with the number of bytes that each of them has written.
+    """
     with memoryview(data) as rest:
         while rest:
             count = os.write(fd, rest) if offset < 0 else os.pwrite(fd, rest, offset)
+            written(count)
             rest = rest[count:]
             offset += count if offset >= 0 else 0

@@ -334,8 +334,10 @@ class AppendLog:
     def __del__(self) -> None:
         # A running committer refers to the log, so nothing is in flight here.
         if getattr(self, "_fd", -1) >= 0:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-            os.close(self._fd)
+            try:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+            finally:  # also where the warning is an error
+                os.close(self._fd)
 
     async def _open(self, stop: Stop) -> None:
         backend = current_backend()

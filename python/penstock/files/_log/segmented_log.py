@@ -247,8 +247,10 @@ class SegmentedLog:
 
     def __del__(self) -> None:
         if getattr(self, "_lock_fd", -1) >= 0:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-            os.close(self._lock_fd)
+            try:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+            finally:  # also where the warning is an error
+                os.close(self._lock_fd)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "not open" if self._log is None else "open"
