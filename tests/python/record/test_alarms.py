@@ -143,6 +143,24 @@ def test_a_kill_leaves_the_book_to_the_next_recorder(tmp_path: Path) -> None:
     assert state(book(tmp_path)) == "unacknowledged"
 
 
+def test_a_forked_child_does_not_give_the_book_of_its_parent_away(tmp_path: Path) -> None:
+    program = (
+        "import gc, os, sys, warnings; from penstock.record.alarms import AlarmBook\n"
+        "warnings.simplefilter('ignore')  # of forks beside threads\n"
+        "book = AlarmBook(sys.argv[1], ())\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    del book; gc.collect(); os._exit(0)\n"
+        "os.waitpid(child, 0); print(flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "alarms.json")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline()
+        with pytest.raises(AlarmBookError, match="in use by another recorder"):
+            book(tmp_path)
+        other.kill()
+
+
 def test_a_folder_that_is_not_there_is_told_before_the_first_alarm(tmp_path: Path) -> None:
     with pytest.raises(AlarmBookError, match=r"alarms\.json cannot be used: .*create the folder"):
         book(tmp_path / "nowhere")

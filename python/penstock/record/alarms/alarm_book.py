@@ -115,8 +115,8 @@ class AlarmBook:
         self._latch = latch
         self._lock = threading.Lock()
         beside = Path(f"{os.path.realpath(self.path)}-lock")
-        self._release = weakref.finalize(self, _unlock, beside, self._take(beside))
-        self._release.atexit = False  # a child that was forked has it too
+        self._release = weakref.finalize(self, _unlock, beside, self._take(beside), os.getpid())
+        self._release.atexit = False  # the kernel ends the lock with the process
         try:
             self._content = self._read()
             self._remove_leftovers()
@@ -332,7 +332,9 @@ class AlarmBook:
             ) from error
 
 
-def _unlock(beside: Path, lock: int) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(beside)
+def _unlock(beside: Path, lock: int, holder: int) -> None:
+    """Leave the lock. In a child that was forked meanwhile, only the child's share of it ends."""
+    if os.getpid() == holder:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
     os.close(lock)
