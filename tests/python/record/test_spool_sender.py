@@ -208,21 +208,27 @@ def test_what_may_be_lost_is_sent_again_after_a_lost_connection(tmp_path: Path) 
 class Dying(OtherSide):
     """Is killed once it has taken all, in the seconds for which the end of a run waits."""
 
-    def __init__(self, *script: str, then: str = "take") -> None:
+    def __init__(self, *script: str, then: str = "take", error: type[Exception] = Away) -> None:
         super().__init__(*script, lag=3600)
         self.grace = 0.01
         self.then = then
+        self.error = error
 
     async def check(self) -> None:
         await super().check()
         if self.checks == 2:
             self.script = [self.then] * 1000
-            raise Away("killed", lost_at=time.monotonic())
+            if self.error is Away:
+                raise Away("killed", lost_at=time.monotonic())
+            raise self.error("an answer that nobody expects")
 
 
-def test_what_is_lost_while_the_end_waits_is_sent_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [Away, KeyError])
+def test_what_is_lost_while_the_end_waits_is_sent_again(
+    tmp_path: Path, error: type[Exception]
+) -> None:
     async def main() -> None:
-        other = Dying()
+        other = Dying(error=error)
         spool = sender(other, tmp_path / "spool")
         await spool.open()
         await spool.append(payloads(0, 1))

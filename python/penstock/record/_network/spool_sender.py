@@ -217,16 +217,18 @@ class SpoolSender:
         Raises:
             SinkWriteError: records are left in the spool.
         """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience):
-                await self._last_attempts()
-                while self._taken and self.is_empty and self._transport.grace:
-                    await asyncio.sleep(self._transport.grace)
-                    if await self._keeps_all():
-                        break
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience):
                     await self._last_attempts()
-        await self._stop_sending()
-        left = await self._leave()
+                    while self._taken and self.is_empty and self._transport.grace:
+                        await asyncio.sleep(self._transport.grace)
+                        if await self._keeps_all():
+                            break
+                        await self._last_attempts()
+        finally:
+            await self._stop_sending()
+            left = await self._leave()
         if left:
             reason = self._failure or self.trouble or "it was too slow"
             raise SinkWriteError(
@@ -263,8 +265,9 @@ class SpoolSender:
         """
         try:
             await self._transport.check()
-        except Away as error:
-            if self._go_back(time.monotonic() if error.lost_at is None else error.lost_at):
+        except Exception as error:  # whatever it is, what was taken may be lost
+            lost_at = error.lost_at if isinstance(error, Away) else None
+            if self._go_back(time.monotonic() if lost_at is None else lost_at):
                 self.is_refused = isinstance(error, Misconfigured)
                 self.trouble = str(error)
                 await self._stop_sending()
