@@ -101,6 +101,9 @@ def test_every_extra_is_named() -> None:
     installing = TEXT.partition("## Installing")[2].partition("\n## ")[0]
     assert extras <= set(re.findall(r"`(\w+)`", installing)) | {"cli"}
     assert "'.[cli]'" in installing
+    table = (ROOT / "docs/install.md").read_text(encoding="utf-8").partition("| extra |")[2]
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", table, re.M)
+    assert set(re.findall(r"\w+", " ".join(rows))) == {*extras, "all"}
 
 
 def test_the_commands_of_the_table_exist() -> None:
