@@ -403,6 +403,36 @@ def test_a_spool_is_released_whatever_the_last_rows_bring(tmp_path: Path) -> Non
         assert file.sender.is_empty
 
 
+class Broken:
+    """Has one row to send, and then cannot make the next payload."""
+
+    kind = b"TEST"
+    size = 0
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def add(self, batch: SampleBatch) -> None:
+        """Let nothing wait."""
+
+    def take(self) -> list[tuple[int, bytes]]:
+        self.given += 1
+        if self.given > 1:
+            raise SinkWriteError("the last rows cannot be encoded")
+        return payloads(0)
+
+
+def test_what_is_lost_first_is_raised_and_what_follows_stands_beside_it(tmp_path: Path) -> None:
+    other = OtherSide(*["away"] * 1000)
+    file = SpooledFile(Broken(), other, tmp_path / "s", most_bytes=99, patience=60)
+    file.open()
+    file.sync()
+    with pytest.raises(SinkWriteError, match="cannot be encoded") as caught:
+        file.close({})
+    [note] = caught.value.__notes__
+    assert note.startswith("also: test:// did not accept the last rows (away): they wait in ")
+
+
 def test_a_row_that_is_refused_again_counts_once(tmp_path: Path) -> None:
     async def main() -> None:
         other = OtherSide("bad row", "away", "bad row", lag=3600)

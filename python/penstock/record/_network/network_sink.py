@@ -92,17 +92,27 @@ class SpooledFile:
         if not self._open:
             return
         self._open = False
-        failure: Exception | None = None
+        failures: list[Exception] = []
         try:
             self.sync()
         except Exception as error:  # whatever it is, the spool is finished and released
-            failure = error
+            failures.append(error)
         try:
             self._loop.call(self.sender.finish, self._patience)
+        except Exception as error:
+            failures.append(error)
         finally:
             self._loop.stop()
-        if failure is not None:
-            raise failure
+        if lost := self._lost(has_others=not failures):
+            failures.append(SinkWriteError("; ".join(lost)))
+        if failures:
+            first, *others = failures
+            for other in others:
+                first.add_note(f"also: {other}")
+            raise first
+
+    def _lost(self, *, has_others: bool) -> list[str]:
+        """What the other side does not have, although it was spooled and sent."""
         lost = []
         if damaged := self.sender.damaged:
             lost.append(
@@ -110,11 +120,9 @@ class SpooledFile:
                 f"sent, and the damaged files are {', '.join(map(str, damaged))}"
             )
         if refused := self.sender.rows_refused:
-            lost.append(
-                f"{self.transport} refused {refused} rows, and has all others; {self.refusals()}"
-            )
-        if lost:
-            raise SinkWriteError("; ".join(lost))
+            others = ", and has all others" if has_others else ""
+            lost.append(f"{self.transport} refused {refused} rows{others}; {self.refusals()}")
+        return lost
 
     def refusals(self) -> str:
         """Where the refused rows are, and why they were refused."""
