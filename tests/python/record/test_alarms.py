@@ -8,6 +8,7 @@ import json
 import math
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -409,6 +410,50 @@ def test_an_event_that_cannot_be_told_holds_up_no_other(tmp_path: Path, secret: 
         assert delivery.close() == 0
     assert [body["type"] for _, body in hook.got] == ["alarm.end"]
     assert "cannot be told of" in delivery.said[0]
+
+
+@pytest.mark.parametrize("change", [{"id": None}, {"time": "yesterday"}, {"time": None}])
+def test_a_notification_without_identity_or_time_is_told_when_the_book_is_opened(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    alarms = book(tmp_path, "hook")
+    alarms.begin(KEY, "too high", 3.0)
+    alarms.close()
+    content = json.loads((tmp_path / "alarms.json").read_text())
+    content["waiting"]["hook"][0] |= change
+    (tmp_path / "alarms.json").write_text(json.dumps(content))
+    with pytest.raises(AlarmBookError, match=r"is not an alarm book .*has the id"):
+        book(tmp_path, "hook")
+
+
+class Unclosable:
+    """Takes nothing, and cannot be closed."""
+
+    def __str__(self) -> str:
+        return "nowhere"
+
+    async def deliver(self, event: dict[str, Any]) -> None:
+        raise RuntimeError("a defect")
+
+    async def close(self) -> None:
+        raise RuntimeError("another defect")
+
+
+def test_the_end_of_deliveries_is_reached_whatever_a_destination_raises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alarms = book(tmp_path, "hook", "other")
+    delivery = AlarmDelivery(alarms, {"hook": Unclosable(), "other": Unclosable()}, 0.01)
+    monkeypatch.setattr(alarms, "waiting", lambda name: [{}] if name == "hook" else [])
+    delivery.start()
+    delivery.look()
+    assert delivery.close() == 1
+    assert "alarms" not in [thread.name for thread in threading.enumerate()]
+    assert list(delivery.said) == [
+        "nowhere gets no more alarms of this run: KeyError: 'id'",
+        "nowhere cannot be closed: RuntimeError: another defect",
+        "nowhere cannot be closed: RuntimeError: another defect",
+    ]
 
 
 def test_a_path_with_blanks_and_letters_is_one_path(tmp_path: Path, secret: Path) -> None:

@@ -310,13 +310,15 @@ class AlarmStates:
             except AlarmBookError as error:
                 told.append(one_line(error))
         self._changes.clear()
-        if left := self._delivery.close():
-            told += self._delivery.said
-            told.append(
-                f"{left} events of alarms were not delivered; they are in {self._book.path}, and "
-                "the next run with this book delivers them"
-            )
-        self._book.close()
+        try:
+            if left := self._delivery.close():
+                told += self._delivery.said
+                told.append(
+                    f"{left} events of alarms were not delivered; they are in {self._book.path}, "
+                    "and the next run with this book delivers them"
+                )
+        finally:
+            self._book.close()
         return told
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import json
 import math
 import os
@@ -294,7 +295,13 @@ class AlarmBook:
         try:
             found: dict[str, Any] = json.loads(data)
             entries = {key: AlarmEntry(**each) for key, each in found.pop("entries").items()}
-            return _Content(**found, entries=entries)
+            content = _Content(**found, entries=entries)
+            for event in itertools.chain(*content.waiting.values()):
+                if not (isinstance(event["id"], str) and isinstance(event["time"], int | float)):
+                    raise ValueError(
+                        f"a notification has the id {event['id']!r} and the time {event['time']!r}"
+                    )
+            return content
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise AlarmBookError(
                 f"{self.path} is not an alarm book ({error}): move it away to begin a new one"

@@ -104,8 +104,10 @@ class AlarmDelivery:
 
         They stay in the book, and the next run delivers them.
         """
-        self._thread.call(self._finish, patience)
-        self._thread.stop()
+        try:
+            self._thread.call(self._finish, patience)
+        finally:
+            self._thread.stop()
         return sum(len(self._book.waiting(name)) for name in self._destinations)
 
     async def _start(self) -> None:
@@ -123,15 +125,16 @@ class AlarmDelivery:
         assert self._hurry is not None
         self._hurry.set()
         await self._look()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience):
-                for task in self._tasks[:-1]:
-                    await asyncio.shield(task)
+        if deliveries := self._tasks[:-1]:
+            await asyncio.wait(deliveries, timeout=patience)
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
         for destination in self._destinations.values():
-            await destination.close()
+            try:
+                await destination.close()
+            except Exception as error:  # the others are closed
+                self._say_of(destination, "cannot be closed", error)
 
     async def _end_shelves(self) -> None:
         while True:
@@ -142,6 +145,16 @@ class AlarmDelivery:
 
     async def _deliver_all(self, name: str, destination: Destination) -> None:
         """Deliver until there is nothing more and ``_finish`` has begun."""
+        try:
+            await self._deliver_in_order(name, destination)
+        except Exception as error:
+            self._say_of(destination, "gets no more alarms of this run", error)
+
+    def _say_of(self, destination: Destination, what: str, error: Exception) -> None:
+        """Tell of an error that nobody expects: its type says more than its text."""
+        self.said.append(f"{destination} {what}: {type(error).__name__}: {error}")
+
+    async def _deliver_in_order(self, name: str, destination: Destination) -> None:
         assert self._hurry is not None
         while True:
             self._wake[name].clear()
@@ -199,10 +212,7 @@ class AlarmDelivery:
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
             except Exception as error:
                 # It concerns this event alone: those after it are delivered.
-                self.said.append(
-                    f"{destination} cannot be told of {event.get('id')}: "
-                    f"{type(error).__name__}: {error}"
-                )
+                self._say_of(destination, f"cannot be told of {event['id']}, which is lost", error)
                 break
             else:
                 if told:
