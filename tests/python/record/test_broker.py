@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -306,6 +308,44 @@ def test_births_that_another_client_cuts_off_are_told_and_counted(tmp_path: Path
             await node.close()
 
     penstock.run(main())
+
+
+def test_a_disk_that_the_spool_has_filled_keeps_no_node_from_sending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what is sent makes room. The numbers of the connections go on."""
+    numbers: list[int] = []
+    error = errno.ENOSPC
+
+    def answer(packet: Packet) -> bytes:
+        if packet.kind == PUBLISH:
+            message, _ = published(packet)
+            for tag, metric in fields_of(message.payload):
+                found = dict(fields_of(metric)) if tag == 2 and isinstance(metric, bytes) else {}
+                if found.get(1) == b"bdSeq":
+                    number = found[11]
+                    assert isinstance(number, int)
+                    numbers.append(number)
+        return patient(packet)
+
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(error, os.strerror(error))
+
+    async def main() -> None:
+        nonlocal error
+        async with scripted(answer) as login:
+            node = node_of(login, tmp_path)
+            for _ in range(3):
+                await node.check()
+                await node.close()
+            error = errno.EACCES
+            with pytest.raises(Misconfigured, match="Permission denied"):
+                await node.check()
+
+    (tmp_path / "bdseq").write_text("254\n")
+    monkeypatch.setattr("penstock.record._mqtt.sparkplug_sink.put_file", refuse)
+    penstock.run(main())
+    assert numbers == [255, 0, 1]
 
 
 def test_no_number_is_missing_behind_messages_that_could_not_leave(tmp_path: Path) -> None:

@@ -63,6 +63,8 @@ class OtherSide:
             raise Away(what, retry_after=120.0)
         if what == "break":
             raise RuntimeError("a defect")
+        if what == "full":
+            raise OSError(28, "No space left on device")
         return what == "bad row"
 
     async def close(self) -> None:
@@ -501,6 +503,32 @@ def test_a_mark_that_cannot_be_written_ends_nothing(
     penstock.run(main())
     assert other.taken == [b"0", b"1"]
     assert not (tmp_path / "spool").exists()
+
+
+def test_a_full_disk_beside_the_spool_ends_no_sending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transport keeps there what the other side refuses; somebody may make room."""
+    told: list[str | None] = []
+
+    async def main() -> None:
+        other = OtherSide("full", "full")
+        spool = sender(other, tmp_path / "spool")
+
+        async def pause(seconds: float) -> None:
+            told.append(spool.trouble)
+
+        monkeypatch.setattr(spool, "_pause", pause)
+        await spool.open()
+        await spool.append(payloads(0, 1))
+        await other.took.wait()
+        await spool.append(payloads(2))
+        await spool.finish(60)
+        assert other.taken == [b"0", b"1", b"2"]
+
+    penstock.run(main())
+    reason = "No space left on device; free some space on its disk"
+    assert told == [f"a file beside the spool cannot be written: {reason}"] * 2
 
 
 def test_a_defect_of_a_transport_is_told(tmp_path: Path) -> None:

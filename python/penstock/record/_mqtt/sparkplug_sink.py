@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import secrets
 import time
@@ -177,7 +178,7 @@ class SparkplugTransport:
         self._devices: dict[str, _Device] = {}
         self._aliases = 0
         self._seq = 0
-        self._bd_seq = 0
+        self._bd_seq: int | None = None
         self._rebirth = False
 
     def __str__(self) -> str:
@@ -234,7 +235,10 @@ class SparkplugTransport:
         try:
             self._bd_seq = await asyncio.to_thread(self._next_bd_seq)
         except OSError as error:
-            raise Misconfigured(str(error)) from error
+            raise Misconfigured(
+                f"{self._births}, which has the number of the last connection, cannot be read or "
+                f"written: {error.strerror or error}; check its folder, and who may write there"
+            ) from error
         number = Metric("bdSeq", None, None, DataType.INT64, self._bd_seq)
         death = encode_payload(None, [number], None)
         broker = await self._login.connect(
@@ -255,12 +259,19 @@ class SparkplugTransport:
 
     def _next_bd_seq(self) -> int:
         """Count a connection: 0 to 255, and on from the last one of an earlier process."""
-        number = 0
-        with contextlib.suppress(FileNotFoundError, ValueError):
-            number = (int(self._births.read_text()) + 1) % 256
+        last = self._bd_seq
+        if last is None:
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                last = int(self._births.read_text())
+        number = 0 if last is None else (last + 1) % 256
         # Whole, or as it was: a host takes a number that it has for an old session.
         text = f"{number}\n".encode()
-        os.close(put_file(self._births, partial(write_fully, data=text), sync=False))
+        try:
+            os.close(put_file(self._births, partial(write_fully, data=text), sync=False))
+        except OSError as error:
+            # The spool may have filled the disk, and only what is sent makes room again.
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
         return number
 
     def _command(self, message: Message) -> None:

@@ -379,15 +379,16 @@ class SpoolSender:
             hurried = self._hurry.is_set()
             try:
                 rows_refused = await self._transport.send(record[_HEAD.size :])
-            except Away as error:
-                refused = isinstance(error, Misconfigured) and str(error) != self.trouble
+            except (Away, OSError) as error:
+                away = error if isinstance(error, Away) else _of_this_machine(error)
+                refused = isinstance(away, Misconfigured) and str(away) != self.trouble
                 self.is_refused = isinstance(error, Misconfigured)
-                self.trouble = str(error)
-                lost_at = min(lost_at, error.lost_at or lost_at)
-                wanted = _RARELY_S if isinstance(error, Misconfigured) else pause
+                self.trouble = str(away)
+                lost_at = min(lost_at, away.lost_at or lost_at)
+                wanted = _RARELY_S if isinstance(away, Misconfigured) else pause
                 least = 0.75 * wanted
-                if error.retry_after is not None:
-                    least = max(least, min(error.retry_after, _LONGEST_ASKED_S))
+                if away.retry_after is not None:
+                    least = max(least, min(away.retry_after, _LONGEST_ASKED_S))
             else:
                 self.trouble, self.is_refused = None, False
                 if number > self._newest:  # what is sent again is refused again
@@ -465,6 +466,14 @@ def _kept_beside(folder: Path, segment: Path) -> Path:
         data = segment.read_bytes()
         os.close(put_file(kept, partial(write_fully, data=data), mode=0o600))
     return kept
+
+
+def _of_this_machine(error: OSError) -> Misconfigured:
+    """What to say where a transport cannot keep refused rows: the disk may be full of the spool."""
+    reason = error.strerror or " ".join(str(error).split())
+    return Misconfigured(
+        f"a file beside the spool cannot be written: {reason}; free some space on its disk"
+    )
 
 
 def _batches(records: Iterable[bytes]) -> Iterator[list[bytes]]:
