@@ -494,9 +494,9 @@ def test_a_mark_that_cannot_be_written_ends_nothing(
         raise OSError(28, "No space left on device")
 
     async def main() -> None:
+        monkeypatch.setattr(SentMark, "write", refuse)
         spool = sender(other, tmp_path / "spool")
         await spool.open()
-        monkeypatch.setattr(SentMark, "write", refuse)
         await spool.append(payloads(0, 1))
         await spool.finish(60)
 

@@ -520,7 +520,8 @@ class SentMark:
             found, checksum = _CHECKED.unpack(data)
             if checksum == crc32(data[: _NUMBER.size]) and first <= found <= count:
                 number = found
-        self.write(number)
+        with contextlib.suppress(OSError):  # a full disk: an older number sends more again
+            self.write(number)
         return number
 
     def write(self, number: int) -> None:
