@@ -316,9 +316,8 @@ class AccessBlocks:
                 begin += done
                 if done:
                     self._torn = text[begin - 1] != _NEWLINE
-        except (
-            OSError
-        ):  # the reader has gone, or the disk is full: requests are served all the same
+        except OSError:
+            # The reader has gone, or the disk is full: requests are served all the same.
             with self._lock:
                 self._lost += text.count(b"\n", begin)
             time.sleep(0.1)
