@@ -154,6 +154,27 @@ async def test_zstd(tmp_path: Path) -> None:
             await file.read()
 
 
+@pytest.mark.parametrize("mode", ["rb", "rt"])
+async def test_the_lines_before_a_damage_come_before_its_error(tmp_path: Path, mode: Any) -> None:
+    path = tmp_path / "cut.gz"
+    chance = random.Random(7)
+    lines = [b"%032x\n" % chance.getrandbits(128) for _ in range(6000)]
+    path.write_bytes(gzip.compress(b"".join(lines))[:-5000])
+    expected: list[Any] = []
+    with pytest.raises(EOFError), gzip.open(path, mode) as judge:
+        for line in judge:
+            expected.append(line)
+    assert len(expected) > 5000
+    async with files.open_compressed(path, mode) as file:
+        found = [await anext(file) for _ in expected]
+        for _ in range(2):
+            with pytest.raises(EOFError):
+                await anext(file)
+        assert found == expected
+        await file.seek(0)
+        assert await file.readline() == expected[0]
+
+
 async def test_what_is_no_compressed_file_is_refused(tmp_path: Path) -> None:
     plain, cut = tmp_path / "plain", tmp_path / "cut.gz"
     plain.write_bytes(b"plain text")

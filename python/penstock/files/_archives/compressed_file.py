@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import (
     IO,
@@ -60,6 +60,7 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
         self._text = isinstance(file, io.TextIOBase)
         self._nothing: AnyStr = cast("Any", "" if self._text else b"")
         self._lines: deque[AnyStr] = deque()
+        self._failure: Exception | None = None  # what has ended the block of these lines
         self._unwritten: list[AnyStr] = []
         self._unwritten_size = 0
 
@@ -97,7 +98,7 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
             parts.append(line)
             size -= len(line) if size > 0 else 0
         while size:  # a decompressor returns fewer bytes than it was asked for
-            more = self._file.read(size)
+            more = self._source().read(size)
             parts.append(more)
             if not more or size < 0:
                 break
@@ -117,7 +118,7 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
 
     def _readline(self, size: int) -> AnyStr:
         if not self._lines:
-            return self._file.readline(size)
+            return self._source().readline(size)
         line = self._lines.popleft()
         if 0 <= size < len(line):
             self._lines.appendleft(line[size:])
@@ -135,8 +136,8 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
             lines.append(self._lines.popleft())
             total += len(lines[-1])
         if hint <= 0 or total < hint:
-            lines += self._file.readlines(hint - total if hint > 0 else -1)
-        elif total == hint and (line := self._file.readline()):
+            lines += self._source().readlines(hint - total if hint > 0 else -1)
+        elif total == hint and (line := self._source().readline()):
             lines.append(line)
         return lines
 
@@ -156,8 +157,20 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
 
     def _has_line(self) -> bool:
         if not self._lines:
-            self._lines.extend(self._file.readlines(_BLOCK))
+            try:
+                self._lines.extend(_lines_of(self._source(), _BLOCK))
+            except Exception as error:
+                if not self._lines:
+                    raise
+                self._failure = error  # raised behind the good lines, as by the built-in file
         return bool(self._lines)
+
+    def _source(self) -> IO[AnyStr]:
+        """The file, to be read. Raises what has ended a block of lines, once."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        return self._file
 
     # ---- writing --------------------------------------------------------------------------------
 
@@ -248,6 +261,7 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
             whence = 0
         position = self._file.seek(offset, whence)
         self._lines.clear()
+        self._failure = None
         return position
 
     # ---- closing --------------------------------------------------------------------------------
@@ -277,6 +291,15 @@ class CompressedFile(AsyncResource, Generic[AnyStr]):
 
     def __repr__(self) -> str:
         return f"<CompressedFile name={self._name!r}>"
+
+
+def _lines_of(file: IO[AnyStr], size: int) -> Iterator[AnyStr]:
+    """Lines until they have ``size`` together. Not ``readlines``, of which an error takes all."""
+    for line in file:
+        yield line
+        size -= len(line)
+        if size <= 0:
+            return
 
 
 async def opened(make: Callable[[], T], close: Callable[[T], object]) -> T:
