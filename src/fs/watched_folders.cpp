@@ -245,7 +245,7 @@ bool WatchedFolders::needs_lookups(std::span<const WatchEvent> events) noexcept 
 }
 
 Result<> WatchedFolders::take(std::vector<WatchEvent> events, CollectedChanges& changes) {
-    const std::unordered_set<std::string> scanned_before = scanned_;
+    const Paths scanned_before = scanned_;
     while (!events.empty()) {
         for (const WatchEvent& event : events) {
             if (const Result<> taken = take_one(event, changes); !taken) {

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include <penstock/detail/keyed_hash.hpp>
 #include <penstock/fs/watch.hpp>
 #include <penstock/owned_descriptor.hpp>
 #include <penstock/result.hpp>
@@ -86,12 +87,15 @@ private:
     void note_moved(const std::string& path);
     [[nodiscard]] bool within_roots(std::string_view folder) const noexcept;
 
+    /// Who may write to the folders chooses the names.
+    using Paths = std::unordered_set<std::string, penstock::detail::KeyedHash>;
+
     OwnedDescriptor inotify_;
     bool recursive_;
     std::map<std::string, bool> roots_;          ///< the paths as given; whether it is a folder
     std::unordered_map<int, std::string> paths_; ///< of each watch
     /// What was found in a new folder, whose own event may still come.
-    std::unordered_set<std::string> scanned_;
+    Paths scanned_;
     /// The watches of folders that were moved, until it is known where to.
     std::unordered_set<int> moved_;
 };

@@ -16,6 +16,7 @@
 
 #include <openssl/ssl.h>
 
+#include <penstock/detail/keyed_hash.hpp>
 #include <penstock/tls/context.hpp>
 
 #include "tls/ticket_key_ring.hpp"
@@ -91,7 +92,9 @@ private:
     const std::size_t most_sessions_;
     std::mutex lock_;
     std::list<Kept> sessions_; ///< the latest first
-    std::unordered_map<std::string, std::list<Kept>::iterator> by_server_;
+    /// A server may choose the names, by redirects.
+    std::unordered_map<std::string, std::list<Kept>::iterator, penstock::detail::KeyedHash>
+        by_server_;
 };
 
 /// The state that new connections get, which a reload replaces.

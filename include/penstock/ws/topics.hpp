@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <penstock/detail/keyed_hash.hpp>
 #include <penstock/result.hpp>
 #include <penstock/stream/bytes.hpp>
 #include <penstock/sync/event.hpp>
@@ -105,9 +106,6 @@ public:
 private:
     friend class detail::TopicMember;
 
-    struct Hash : std::hash<std::string_view> {
-        using is_transparent = void;
-    };
     /// A member's part in a topic. Each end knows where the other one is, so that leaving takes
     /// constant time.
     struct Subscription {
@@ -117,7 +115,9 @@ private:
     struct Topic {
         std::vector<Subscription> subscribers;
     };
-    using Map = std::unordered_map<std::string, Topic, Hash, std::equal_to<>>;
+    /// Clients may choose the names.
+    using Map =
+        std::unordered_map<std::string, Topic, penstock::detail::KeyedHash, std::equal_to<>>;
 
     Map topics_; // a topic without subscribers is removed
 };

@@ -12,6 +12,8 @@
 
 #include <netinet/in.h>
 
+#include <penstock/detail/keyed_hash.hpp>
+
 namespace penstock::http {
 
 namespace {
@@ -47,7 +49,7 @@ Client client_of(const Request& request) {
 
 struct HashOfClient {
     std::size_t operator()(const Client& client) const noexcept {
-        return std::hash<std::string_view>()(
+        return penstock::detail::KeyedHash()(
             {reinterpret_cast<const char*>(client.data()), client.size()});
     }
 };
