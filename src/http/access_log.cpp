@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <ctime>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -82,9 +83,9 @@ struct AccessLog::State {
         std::timespec now{};
         ::clock_gettime(CLOCK_REALTIME, &now);
         if (now.tv_sec != second) { // strftime once a second
-            second = now.tv_sec;
             const bool json = options.format == Format::json;
-            time = time_text(second, json ? "%Y-%m-%dT%H:%M:%S" : "%d/%b/%Y:%H:%M:%S +0000");
+            time = time_text(now.tv_sec, json ? "%Y-%m-%dT%H:%M:%S" : "%d/%b/%Y:%H:%M:%S +0000");
+            second = now.tv_sec;
         }
         const std::string peer = record.peer ? record.peer->address() : std::string();
         if (options.format == Format::json) {
@@ -92,7 +93,6 @@ struct AccessLog::State {
         } else {
             append_text(record, peer);
         }
-        ++waiting_lines;
     }
 
     void append_text(const AccessRecord& record, std::string_view peer) {
@@ -160,36 +160,51 @@ struct AccessLog::State {
             return;
         }
         block.swap(text);
-        const std::uint64_t lines = std::exchange(waiting_lines, 0);
         const std::uint64_t lost = std::exchange(untold, 0);
         writing = true;
         held.unlock();
-        if (lost != 0) {
-            const std::string count = std::to_string(lost);
-            block += options.format == Format::json ? "{\"dropped\":" + count + "}\n"
-                                                    : "# " + count + " lines were dropped\n";
+        const bool tells = lost != 0 && append_notice(lost);
+        std::string_view rest = block;
+        if (!torn || write_from("\n").empty()) { // the file may end with the half of a line
+            torn = false;
+            rest = write_from(block);
+            torn = rest.size() < block.size() && block[block.size() - rest.size() - 1] != '\n';
         }
-        const bool written = write_block();
+        const auto unwritten = static_cast<std::uint64_t>(std::ranges::count(rest, '\n'));
         block.clear();
         held.lock();
         writing = false;
-        if (!written) {
+        if (unwritten != 0 || !tells) { // the notice is the last line
             untold += lost;
-            count_dropped(lines);
+        }
+        if (unwritten != 0) {
+            count_dropped(unwritten - (tells ? 1 : 0));
         }
         idle.notify_all();
     }
 
-    [[nodiscard]] bool write_block() const noexcept {
-        std::string_view rest = block;
+    /// A line about those that were dropped. Whether there was memory for it.
+    [[nodiscard]] bool append_notice(std::uint64_t lost) noexcept {
+        try {
+            const std::string count = std::to_string(lost);
+            block += options.format == Format::json ? "{\"dropped\":" + count + "}\n"
+                                                    : "# " + count + " lines were dropped\n";
+            return true;
+        } catch (const std::bad_alloc&) {
+            return false;
+        }
+    }
+
+    /// Returns what could not be written.
+    [[nodiscard]] std::string_view write_from(std::string_view rest) const noexcept {
         while (!rest.empty()) {
             const ssize_t count = ::write(file.get(), rest.data(), rest.size());
             if (count < 0 && errno != EINTR) {
-                return false;
+                break;
             }
             rest.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
         }
-        return true;
+        return rest;
     }
 
     void count_dropped(std::uint64_t lines) noexcept {
@@ -220,12 +235,12 @@ struct AccessLog::State {
     std::string text;                ///< lines that wait
     std::string block;               ///< lines that are written now
     std::string time;
-    std::time_t second = -1; ///< of `time`
-    std::uint64_t waiting_lines = 0;
+    std::time_t second = -1;  ///< of `time`
     std::uint64_t untold = 0; ///< dropped lines that the file does not mention yet
     std::atomic<std::uint64_t> dropped{0};
     unsigned pauses = 0; ///< calls in whose favour the writer waits
     bool writing = false;
+    bool torn = false; ///< the file ends with a part of a line. Changed only while writing
     bool stopping = false;
     std::thread writer;
 };
@@ -294,7 +309,10 @@ Result<> AccessLog::reopen() {
     if (!file) {
         return failure(file.error());
     }
-    state_->write_all_and([&] { state_->file = std::move(*file); });
+    state_->write_all_and([&] {
+        state_->file = std::move(*file);
+        state_->torn = false;
+    });
     return {};
 }
 

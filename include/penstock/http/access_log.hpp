@@ -82,7 +82,8 @@ public:
     void flush();
 
     /// The number of lines dropped since the log was opened: the buffer was full, or writing
-    /// failed.
+    /// failed. A line of which only a part was written, as on a full disk, is one of them, and the
+    /// next line begins behind it.
     [[nodiscard]] std::uint64_t dropped() const noexcept;
 
 private:

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "coro/http/running_server.hpp"
@@ -242,6 +244,44 @@ TEST(AccessLog, LinesThatCannotBeWrittenAreCountedOnce) {
         log->flush();
         EXPECT_EQ(log->dropped(), added);
     }
+}
+
+TEST(AccessLog, ALineOfWhichAPartWasWrittenIsDroppedAndTheNextOneBeginsAnew) {
+    const TemporaryFolder folder;
+    const http::AccessRecord record{
+        .peer = failure(std::errc::not_supported), .method = "GET", .target = "/", .status = 200};
+    const auto log = expect(AccessLog::open(
+        folder.path("log"), {.format = Format::common, .interval = std::chrono::hours(1)}));
+    log->add(record);
+    log->flush();
+    const std::size_t size = folder.content("log").size();
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the system's macro
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{.rlim_cur = 2 * size + size / 2, .rlim_max = before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0); // for two lines and a half
+    for (int each = 0; each < 3; ++each) {
+        log->add(record);
+    }
+    log->flush();
+    EXPECT_EQ(log->dropped(), 2U);
+    log->add(record);
+    log->flush(); // no room for the end of that line either
+    EXPECT_EQ(log->dropped(), 3U);
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    std::signal(SIGXFSZ, handler);
+    log->add(record);
+    log->flush();
+    EXPECT_EQ(log->dropped(), 3U);
+    const std::vector<std::string> lines = lines_of(folder.content("log"));
+    const std::string whole = "- - - [] \"GET / HTTP/1.1\" 200 0";
+    ASSERT_EQ(lines.size(), 5U);
+    EXPECT_EQ(without_time(lines[0]), whole);
+    EXPECT_EQ(without_time(lines[1]), whole);
+    EXPECT_EQ(lines[2].size(), size / 2);
+    EXPECT_EQ(without_time(lines[3]), whole);
+    EXPECT_EQ(lines[4], "# 3 lines were dropped");
 }
 
 TEST(ErrorPage, TheServersOwnAnswersHaveThePageOfTheProgram) {
