@@ -1,6 +1,7 @@
 /// The HTTP/1.1 server: `penstock::http::Server`.
 ///
-/// The client has a library and headers of its own: `<penstock/http/client.hpp>`.
+/// The client has a library and headers of its own: `<penstock/http/client.hpp>`. With nlohmann's
+/// JSON, include `<penstock/http/nlohmann_json.hpp>` too.
 #pragma once
 
 #include <penstock/http/access_log.hpp>
@@ -31,4 +32,5 @@
 #include <penstock/http/server_options.hpp>
 #include <penstock/http/static_files.hpp>
 #include <penstock/http/status.hpp>
+#include <penstock/http/status_error.hpp>
 #include <penstock/http/upgrade.hpp>

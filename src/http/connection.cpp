@@ -293,17 +293,24 @@ Task<Result<>> Connection::take_over(const Handler& handler) {
     if (const Result<> flushed = co_await flush(); !flushed) {
         co_return flushed;
     }
+    (void)peer(); // while the stream is here
     upgraded_ = true;
-    upgraded_peer_ = peer();
     co_return co_await run_upgrade(handler);
+}
+
+Result<net::Endpoint> Connection::peer() noexcept {
+    if (!peer_ && !upgraded_) {
+        const net::StreamSocket* const socket = stream_.transport();
+        peer_ = socket != nullptr ? net::Endpoint::of_peer(socket->native_handle())
+                                  : failure(std::errc::not_supported);
+    }
+    return peer_;
 }
 
 OpenConnection Connection::describe() {
     using State = OpenConnection::State;
-    OpenConnection described{.peer = upgraded_ ? upgraded_peer_ : peer(),
-                             .since = since_,
-                             .requests = requests_,
-                             .state = State::idle};
+    OpenConnection described{
+        .peer = peer(), .since = since_, .requests = requests_, .state = State::idle};
     if (http2_) {
         http2_->describe(described);
     } else if (phase_ == Phase::handling) {
@@ -321,7 +328,7 @@ std::unique_ptr<penstock::detail::Seat> Connection::leave() {
     }
     auto seat = std::make_unique<UpgradedConnection>(
         *accepted_.home, std::move(*accepted_.place), server_,
-        UpgradedConnection::Origin{.peer = upgraded_peer_,
+        UpgradedConnection::Origin{.peer = peer(),
                                    .since = since_,
                                    .requests = requests_,
                                    .number = number_,
@@ -428,11 +435,10 @@ Task<Result<>> Connection::discard_body() {
 
 /// Answers and ends the connection, whose further bytes have no known meaning.
 Task<Result<>> Connection::refuse(Status status) {
-    if (phase_ != Phase::handling) {
-        head_ = {}; // of the request before
-    }
-    if (phase_ != Phase::handling) {
+    if (phase_ != Phase::handling) { // of the request before
+        head_ = {};
         match_.route = nullptr;
+        forget_lasting_fields();
     }
     answer(status);
     keep_alive_ = false;

@@ -67,6 +67,7 @@ public:
     /// Until the connection ends, for whatever reason.
     [[nodiscard]] Task<void> serve();
 
+    [[nodiscard]] Result<net::Endpoint> peer() noexcept override;
     [[nodiscard]] OpenConnection describe();
     [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
@@ -148,7 +149,7 @@ private:
     // For those who watch.
     std::chrono::system_clock::time_point since_ = std::chrono::system_clock::now();
     std::uint64_t requests_ = 0;
-    Result<net::Endpoint> upgraded_peer_ = failure(std::errc::not_connected);
+    Result<net::Endpoint> peer_ = failure(std::errc::not_connected);
     bool upgraded_ = false;
     bool left_ = false; ///< an `UpgradedConnection` is what it was
     std::uint64_t number_;

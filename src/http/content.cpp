@@ -14,6 +14,7 @@ namespace {
 /// A response that tells only its status, in the fields that are set already.
 void tell(Response& response, Status status) {
     response.status(status);
+    response.headers().remove("Cache-Control"); // which is the content's
     response.header("Content-Type", "text/plain; charset=utf-8");
     response.body(std::to_string(code(status)) + " " + std::string(reason(status)) + "\n");
 }

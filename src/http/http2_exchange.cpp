@@ -12,6 +12,8 @@
 #include <penstock/http/errors.hpp>
 #include <penstock/task/timeout.hpp>
 
+#include "codec/http/authority.hpp"
+#include "codec/http/characters.hpp"
 #include "codec/text.hpp"
 #include "http/connection.hpp"
 #include "http/http2_connection.hpp"
@@ -39,10 +41,29 @@ std::size_t size_of(std::span<const Field> fields) noexcept {
     return size;
 }
 
+/// Whether a head of HTTP/1.1 could say the same (RFC 9112, section 3.2): the handlers and those
+/// behind them see no difference.
+bool is_of_http1(const RequestHead& head, std::string_view scheme) noexcept {
+    using namespace codec::http;
+    if (!is_token(head.method)) {
+        return false;
+    }
+    if (head.method == "CONNECT") {
+        return is_authority(head.host, Port::required);
+    }
+    return (equal_ignoring_case(scheme, "http") || equal_ignoring_case(scheme, "https")) &&
+           is_authority(head.host, Port::optional) && consists_of(head.target, target_character) &&
+           (head.target.starts_with('/') || (head.target == "*" && head.method == "OPTIONS"));
+}
+
 } // namespace
 
 AnyStream& Http2Exchange::stream() noexcept {
     return connection_.carrier().stream();
+}
+
+Result<net::Endpoint> Http2Exchange::peer() noexcept {
+    return connection_.carrier().peer();
 }
 
 const Handler* Http2Exchange::begin(codec::http2::Stream& stream) {
@@ -76,7 +97,8 @@ bool Http2Exchange::adopt_head(std::span<const Field> fields) {
     head_text_.reserve(size_of(fields) + std::string_view("hostcookie").size());
     fields_.clear();
     std::string_view authority;
-    std::string_view protocol;          // of an extended CONNECT
+    std::string_view protocol; // of an extended CONNECT
+    std::string_view scheme;
     for (const Field& field : fields) { // pseudo-fields come first, as the library has checked
         if (field.name == ":method") {
             head_.method = kept_in(head_text_, field.value);
@@ -87,6 +109,8 @@ bool Http2Exchange::adopt_head(std::span<const Field> fields) {
             fields_.push_back({.name = kept_in(head_text_, "host"), .value = authority});
         } else if (field.name == ":protocol") {
             protocol = kept_in(head_text_, field.value);
+        } else if (field.name == ":scheme") {
+            scheme = field.value;
         }
     }
     if (!protocol.empty()) {
@@ -120,9 +144,13 @@ bool Http2Exchange::adopt_head(std::span<const Field> fields) {
         } else if (field.name == "content-length") {
             length = codec::number_in(value);
         } else if (field.name == "expect") {
-            const bool asks = equal_ignoring_case(value, "100-continue");
-            head_.expect_continue |= asks;
-            head_.expects_other |= !asks;
+            std::string_view list = value;
+            for (auto each = codec::http::next_list_element(list); !each.empty();
+                 each = codec::http::next_list_element(list)) {
+                const bool asks = equal_ignoring_case(each, "100-continue");
+                head_.expect_continue |= asks;
+                head_.expects_other |= !asks;
+            }
         }
     }
     if (cookies > 0) {
@@ -144,9 +172,7 @@ bool Http2Exchange::adopt_head(std::span<const Field> fields) {
         }
     }
     target_ = codec::http::split_target(head_.target);
-    const auto is_visible = [](char c) { return c > ' ' && c < 0x7F; };
-    return codec::http::is_token(head_.method) && std::ranges::all_of(head_.target, is_visible) &&
-           (head_.target.starts_with('/') || head_.target == "*" || head_.method == "CONNECT");
+    return is_of_http1(head_, scheme);
 }
 
 /// What a handler of an upgrade expects of HTTP/1.1 (RFC 8441, section 5).

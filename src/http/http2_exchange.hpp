@@ -52,6 +52,7 @@ public:
 
     // What an exchange is.
     [[nodiscard]] AnyStream& stream() noexcept override;
+    [[nodiscard]] Result<net::Endpoint> peer() noexcept override;
     [[nodiscard]] AnyStream& upgraded_stream() noexcept override { return tunnelled_->stream; }
     [[nodiscard]] AnyStream take_stream() noexcept override {
         return std::exchange(tunnelled_->stream, AnyStream());

@@ -157,9 +157,7 @@ std::optional<std::string> Request::query_parameter(std::string_view name) const
 }
 
 Result<net::Endpoint> Request::peer_endpoint() const {
-    const net::StreamSocket* const socket = exchange_.stream().transport();
-    return socket != nullptr ? net::Endpoint::of_peer(socket->native_handle())
-                             : failure(std::errc::not_supported);
+    return exchange_.peer();
 }
 
 Result<net::Endpoint> Request::local_endpoint() const {

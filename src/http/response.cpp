@@ -16,13 +16,42 @@ void Response::require_not_started() const {
     }
 }
 
-void Response::status(Status status) {
+void Response::require_final(Status status) const {
     if (code(status) < 200 || code(status) > 999) {
         throw std::invalid_argument("http::Response: " + std::to_string(code(status)) +
                                     " is not a final status; use one from 200 to 999");
     }
     require_not_started();
+}
+
+void Response::status(Status status) {
+    require_final(status);
     head_.status = status;
+}
+
+Headers& Response::lasting() {
+    if (lasting_ == nullptr) {
+        lasting_ = std::make_unique<Headers>();
+    }
+    return *lasting_;
+}
+
+void Response::lasting_header(std::string_view name, std::string_view value) {
+    lasting().set(name, value);
+    header(name, value);
+}
+
+void Response::vary_by(std::string_view name) {
+    for (Headers* headers : {&lasting(), &head_.headers}) {
+        if (!headers->has_token("Vary", name) && headers->find("Vary") != "*") {
+            headers->add("Vary", name);
+        }
+    }
+}
+
+void Response::refuse(Status status) {
+    require_final(status);
+    exchange_.answer(status);
 }
 
 void Response::body(std::string_view text) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <expected>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include <penstock/http/access_log.hpp>
 #include <penstock/http/errors.hpp>
 #include <penstock/http/refusal.hpp>
+#include <penstock/http/status_error.hpp>
 #include <penstock/http/upgrade.hpp>
 
 #include "http/upgraded_connection.hpp"
@@ -26,6 +28,7 @@ void ServerExchange::begin_exchange() noexcept {
     body_limit_ = server_.options.limits.body;
     body_waited_ = {};
     keep_alive_ = head_.keep_alive;
+    forget_lasting_fields();
     reset_response();
 }
 
@@ -45,7 +48,19 @@ bool ServerExchange::find_route(std::string_view method, bool upgrade) {
     return match_.route != nullptr;
 }
 
+bool ServerExchange::passes_gate() {
+    try {
+        return server_.options.gate(request_, response_);
+    } catch (...) {
+        (void)answer_failure({}, std::current_exception());
+        return false;
+    }
+}
+
 const Handler* ServerExchange::choose_handler() {
+    if (server_.options.gate && !passes_gate()) {
+        return nullptr;
+    }
     if (head_.method == "CONNECT") {
         answer(Status::not_implemented);
         keep_alive_ = false; // what follows may be the tunnel's (RFC 9110, 9.3.6)
@@ -99,13 +114,18 @@ const Handler* ServerExchange::choose_handler() {
     return &route.handler;
 }
 
-void ServerExchange::answer(Status status) {
+void ServerExchange::answer(Status status, std::string_view line) {
     reset_response();
     response_.head_.status = status;
     if (status_has_body()) {
         response_.header("Content-Type", "text/plain; charset=utf-8");
-        body_text_ = std::to_string(code(status));
-        body_text_.append(" ").append(reason(status)).append("\n");
+        if (line.empty()) {
+            body_text_ = std::to_string(code(status));
+            body_text_.append(" ").append(reason(status));
+        } else {
+            body_text_ = line;
+        }
+        body_text_ += '\n';
         make_error_page();
     }
 }
@@ -125,11 +145,31 @@ void ServerExchange::make_error_page() {
     }
     reset_response();
     response_.head_.status = status;
+    response_.header("Content-Type", "text/plain; charset=utf-8");
     body_text_ = std::move(line);
 }
 
+/// Answers as the handler has said, if it has thrown a `StatusError` in time.
+bool ServerExchange::answer_thrown(const std::exception_ptr& thrown) {
+    if (response_started()) {
+        return false;
+    }
+    try {
+        std::rethrow_exception(thrown);
+    } catch (const StatusError& refusal) {
+        answer(refusal.status(), refusal.what());
+        return true;
+    } catch (...) {
+        return false;
+    }
+}
+
 bool ServerExchange::answer_failure(std::error_code error, const std::exception_ptr& thrown) {
-    if (!thrown) {
+    if (thrown) {
+        if (answer_thrown(thrown)) {
+            return true;
+        }
+    } else {
         if (error == Error::response_sent && response_started() && framing_ == Framing::none) {
             return true;
         }
@@ -168,12 +208,22 @@ void ServerExchange::report(std::error_code error, const std::exception_ptr& thr
 
 void ServerExchange::reset_response() {
     response_.head_.status = Status::ok;
-    response_.head_.headers.clear();
+    if (response_.lasting_ != nullptr) {
+        response_.head_.headers = *response_.lasting_;
+    } else {
+        response_.head_.headers.clear();
+    }
     body_text_.clear();
     announced_.reset();
     body_left_ = 0;
     body_sent_ = 0;
     framing_ = Framing::undecided;
+}
+
+void ServerExchange::forget_lasting_fields() noexcept {
+    if (response_.lasting_ != nullptr) {
+        response_.lasting_->clear();
+    }
 }
 
 bool ServerExchange::status_has_body() const noexcept {
@@ -278,6 +328,8 @@ std::error_code ServerExchange::error_of(const std::exception_ptr& thrown) noexc
         std::rethrow_exception(thrown);
     } catch (const std::system_error& error) {
         return error.code();
+    } catch (const std::bad_expected_access<std::error_code>& access) { // of a `Result`
+        return access.error();
     } catch (...) {
         return {};
     }
@@ -301,17 +353,14 @@ Task<Result<>> ServerExchange::run_upgrade(const Handler& handler) {
     co_return handled;
 }
 
-Result<net::Endpoint> ServerExchange::peer() noexcept {
-    const net::StreamSocket* const socket = stream().transport();
-    return socket != nullptr ? net::Endpoint::of_peer(socket->native_handle())
-                             : failure(std::errc::not_supported);
-}
-
 void ServerExchange::begin_count() noexcept {
     const bool counted = server_.options.metrics || server_.options.access_log;
     if (counted && !std::exchange(counting_, true)) {
         if (server_.options.metrics) {
             server_.options.metrics->request_begun();
+        }
+        if (server_.options.access_log) {
+            (void)peer(); // while the kernel knows it
         }
         begun_ = io::monotonic_now();
     }

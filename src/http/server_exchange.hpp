@@ -60,6 +60,8 @@ public:
     // The request.
     [[nodiscard]] const RequestHead& head() const noexcept { return head_; }
     [[nodiscard]] const codec::http::Target& target() const noexcept { return target_; }
+    /// Who asks. A connection keeps it: the kernel forgets it when the client resets.
+    [[nodiscard]] virtual Result<net::Endpoint> peer() noexcept = 0;
     [[nodiscard]] const Router::Match& match() const noexcept { return match_; }
     [[nodiscard]] virtual Task<Result<Bytes>> receive_body(std::size_t most) = 0;
     [[nodiscard]] virtual Fields trailers() const noexcept = 0;
@@ -75,9 +77,14 @@ public:
     [[nodiscard]] std::optional<std::uint64_t> take_announced() noexcept {
         return std::exchange(announced_, std::nullopt);
     }
+    /// Makes it a response that tells only its status, in a line: by default its number and phrase.
+    void answer(Status status, std::string_view line = {});
     [[nodiscard]] virtual Task<Result<>> write_body(Bytes part) = 0;
     [[nodiscard]] virtual Task<Result<>> write_file(fs::File& file, std::uint64_t offset,
                                                     std::uint64_t size) = 0;
+
+    /// The code of an exception that has one.
+    [[nodiscard]] static std::error_code error_of(const std::exception_ptr& thrown) noexcept;
 
 protected:
     /// How the client finds the end of the response's body.
@@ -97,14 +104,15 @@ protected:
     void begin_exchange() noexcept;
     /// The route's handler, or null after it has prepared a response.
     [[nodiscard]] const Handler* choose_handler();
-    /// Prepares a response that tells only its status.
-    void answer(Status status);
     /// Prepares a response to a failure of the handler, and reports it unless it is of a kind that
     /// nobody needs to be informed of. Returns whether the response can be completed.
     [[nodiscard]] bool answer_failure(std::error_code error, const std::exception_ptr& thrown);
     void report(std::error_code error, const std::exception_ptr& thrown,
                 ServerFailure::Level level = ServerFailure::Level::failure) const noexcept;
+    /// Forgets the response, but for its lasting fields.
     void reset_response();
+    /// Those are of one request.
+    void forget_lasting_fields() noexcept;
     /// Runs the handler of an upgrade, and reports its failure.
     [[nodiscard]] Task<Result<>> run_upgrade(const Handler& handler);
     /// Whether the request asks for another protocol on a stream of HTTP/2.
@@ -140,15 +148,11 @@ protected:
     /// What is left of the time that waiting for all of the request's body may take.
     [[nodiscard]] std::chrono::nanoseconds body_time_left() const noexcept;
 
-    /// The code of an exception that has one.
-    [[nodiscard]] static std::error_code error_of(const std::exception_ptr& thrown) noexcept;
-
     void tell_client_gone() noexcept { request_.tell_client_gone(); }
     /// Nobody is told any more: what a handler has left to be told may have ended with it.
     void forget_context() noexcept { request_.forget_context(); }
 
     // For those who watch.
-    [[nodiscard]] Result<net::Endpoint> peer() noexcept;
     /// From here on the request is in progress, unless it was.
     void begin_count() noexcept;
     void count_response() noexcept;
@@ -186,6 +190,8 @@ protected:
 
 private:
     [[nodiscard]] bool find_route(std::string_view method, bool upgrade);
+    [[nodiscard]] bool passes_gate();
+    [[nodiscard]] bool answer_thrown(const std::exception_ptr& thrown);
     void make_error_page();
     void log_response(int status) noexcept;
 };

@@ -63,12 +63,13 @@ public:
     }
 
     /// The remote address of the connection (getpeername(2)), or of its TCP socket under TLS.
-    /// Behind a proxy, this is the address of the proxy.
+    /// Behind a proxy, this is the address of the proxy. A connection asks the kernel once.
     ///
     /// Errors: `address_family_not_supported` for a Unix socket, `not_supported` for a stream that
-    /// has no socket, `not_connected` once the client has reset the connection.
+    /// has no socket, `not_connected` if the client had reset the connection before the first call.
     [[nodiscard]] Result<net::Endpoint> peer_endpoint() const;
-    /// The local address of the connection (getsockname(2)). Errors: as `peer_endpoint`.
+    /// The local address of the connection (getsockname(2)). Errors: as `peer_endpoint`, without
+    /// the last one.
     [[nodiscard]] Result<net::Endpoint> local_endpoint() const;
 
     /// What the TLS handshake has negotiated. Empty for a connection that is not encrypted.

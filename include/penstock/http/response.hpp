@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -53,6 +54,23 @@ public:
     /// Sets a field. Throws as `Headers::set`.
     void header(std::string_view name, std::string_view value) { head_.headers.set(name, value); }
 
+    /// Sets a field that also stands on the answers that replace this response: the server's to an
+    /// error of the handler, and those of `refuse`. For filters such as `Cors`: without its fields,
+    /// a script cannot read why its request has failed. The handler may replace the field in its
+    /// own response. Throws as `Headers::set`.
+    void lasting_header(std::string_view name, std::string_view value);
+
+    /// Adds a name to Vary, unless it is there, so that caches keep responses apart by that field
+    /// of the request (RFC 9110, section 12.5.5). It lasts as a `lasting_header`. Throws as
+    /// `Headers::add`.
+    void vary_by(std::string_view name);
+
+    /// Makes it an answer of a status alone, as the server's own to an unknown path: with a body of
+    /// one line, or that of `ServerOptions::error_page`. What was set before is forgotten, but for
+    /// lasting fields: an ETag or a Cache-Control was meant for another response. For filters that
+    /// refuse a request. Throws as `status`.
+    void refuse(Status status);
+
     /// Sets the whole body, which replaces an earlier one. The text is copied into a buffer that
     /// the connection keeps. A temporary string is moved instead. Throws `std::bad_alloc`, and
     /// `std::logic_error` if the head was sent.
@@ -96,10 +114,13 @@ private:
     explicit Response(detail::ServerExchange& exchange) noexcept : exchange_(exchange) {}
 
     void require_not_started() const;
+    void require_final(Status status) const;
+    [[nodiscard]] Headers& lasting();
 
     detail::ServerExchange& exchange_;
     detail::BodyCoding* coding_ = nullptr; ///< a filter's, between the handler and the exchange
     ResponseHead head_;
+    std::unique_ptr<Headers> lasting_; ///< null until a request has one
 };
 
 } // namespace penstock::http

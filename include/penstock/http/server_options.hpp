@@ -84,6 +84,7 @@ struct ServerFailure {
 
 class AccessLog;
 class Metrics;
+class Request;
 class Response;
 
 /// The settings of a `Server`.
@@ -115,6 +116,12 @@ struct ServerOptions {
     /// another body. It cannot change the status. An exception is reported as a failure, and the
     /// one line is sent.
     std::function<void(Response&)> error_page{};
+    /// Called for each request before its route is looked for, so also for those without one: a
+    /// filter of the first kind that `chain` takes, such as `Cors` or `RateLimit`. It returns
+    /// whether the request goes on. If it returns false, it has set the response. Upgrades pass it
+    /// too. Fields that are to stand on the server's own answers, such as 404 and 405, are set by
+    /// `Response::lasting_header`. An exception counts as the handler's. Null: all go on.
+    std::function<bool(Request&, Response&)> gate{};
 };
 
 /// What happens to a waiting handler when its client has gone: the client has reset the connection,

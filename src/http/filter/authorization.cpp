@@ -43,9 +43,8 @@ std::optional<std::string_view> credentials_of(const Request& request, std::stri
 }
 
 bool refuse(Response& response, std::string_view challenge) {
-    response.status(Status::unauthorized);
+    response.refuse(Status::unauthorized);
     response.header("WWW-Authenticate", challenge);
-    response.body("");
     return false;
 }
 
@@ -81,6 +80,14 @@ bool BasicAuthorization::operator()(Request& request, Response& response) const 
 
 BearerAuthorization::BearerAuthorization(std::string_view realm, Check check)
     : realm_(challenge("Bearer", realm)), check_(std::move(check)) {}
+
+BearerAuthorization::BearerAuthorization(std::string_view realm, const char* token)
+    : BearerAuthorization(realm, std::string(token != nullptr ? token : "")) {}
+
+BearerAuthorization::BearerAuthorization(std::string_view realm, std::string token)
+    : BearerAuthorization(realm, [token = std::move(token)](std::string_view sent) {
+          return !token.empty() && equal_secrets(sent, token);
+      }) {}
 
 bool BearerAuthorization::operator()(Request& request, Response& response) const {
     const std::optional<std::string_view> token = credentials_of(request, "Bearer");

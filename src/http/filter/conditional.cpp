@@ -16,12 +16,6 @@ namespace penstock::http {
 
 namespace {
 
-void refuse(Response& response) {
-    response.status(Status::precondition_failed);
-    response.header("Content-Type", "text/plain; charset=utf-8");
-    response.body("412 Precondition Failed\n");
-}
-
 bool reads(const Request& request) noexcept {
     return request.method() == Method::get || request.method() == Method::head;
 }
@@ -47,7 +41,7 @@ bool meets_conditions(const Request& request, Response& response,
     if (!state) {
         // "*" is any state, and a list names some of it (RFC 9110, section 13.1.1).
         if (request.header("If-Match")) {
-            refuse(response);
+            response.refuse(Status::precondition_failed);
             return false;
         }
         return true;
@@ -59,7 +53,7 @@ bool meets_conditions(const Request& request, Response& response,
     const Status decided =
         check_preconditions(request.method(), request.fields(), current, ::time(nullptr));
     if (decided == Status::precondition_failed) {
-        refuse(response);
+        response.refuse(Status::precondition_failed);
     } else if (decided != Status::ok) {
         response.status(decided);
     }
@@ -90,7 +84,7 @@ void EntityTags::tag(const Request& request, Response& response) {
     }
     const Status decided = check_preconditions(request.method(), request.fields(), current, now);
     if (decided == Status::precondition_failed) {
-        refuse(response);
+        response.refuse(Status::precondition_failed);
     } else if (decided != Status::ok) {
         response.status(decided);
         response.body("");

@@ -19,14 +19,6 @@ std::string joined(const std::vector<std::string>& parts) {
     return text;
 }
 
-/// Beside what an earlier part may have said.
-void vary_by(Response& response, std::string_view name) {
-    Headers& headers = response.headers();
-    if (!headers.has_token("Vary", name)) {
-        headers.add("Vary", name);
-    }
-}
-
 } // namespace
 
 Cors::Cors(CorsOptions options)
@@ -49,15 +41,15 @@ bool Cors::allows(std::string_view origin) const noexcept {
 
 bool Cors::operator()(Request& request, Response& response) const {
     if (!any_origin_) {
-        vary_by(response, "Origin"); // caches must not give one origin's answer to another
+        response.vary_by("Origin"); // caches must not give one origin's answer to another
     }
     const std::optional<std::string_view> origin = request.header("Origin");
     const bool is_preflight = request.method() == Method::options &&
                               request.header("Access-Control-Request-Method").has_value();
     if (origin && allows(*origin)) {
-        response.header("Access-Control-Allow-Origin", any_origin_ ? "*" : *origin);
+        response.lasting_header("Access-Control-Allow-Origin", any_origin_ ? "*" : *origin);
         if (options_.credentials) {
-            response.header("Access-Control-Allow-Credentials", "true");
+            response.lasting_header("Access-Control-Allow-Credentials", "true");
         }
         if (is_preflight) {
             const auto tell = [&](const char* name, const std::string& value) {
@@ -69,7 +61,7 @@ bool Cors::operator()(Request& request, Response& response) const {
             tell("Access-Control-Allow-Headers", request_fields_);
             tell("Access-Control-Max-Age", max_age_);
         } else if (!response_fields_.empty()) {
-            response.header("Access-Control-Expose-Headers", response_fields_);
+            response.lasting_header("Access-Control-Expose-Headers", response_fields_);
         }
     }
     if (is_preflight) {

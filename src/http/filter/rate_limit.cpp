@@ -125,7 +125,7 @@ bool RateLimit::operator()(Request& request, Response& response) {
         return true;
     }
     const double seconds = std::ceil((1 - bucket.tokens) / state.rate);
-    response.status(Status::too_many_requests);
+    response.refuse(Status::too_many_requests);
     response.header("Retry-After",
                     std::to_string(static_cast<std::uint64_t>(std::clamp(seconds, 1.0, 1e9))));
     return false;

@@ -5,7 +5,7 @@ namespace penstock::http {
 bool SecurityHeaders::operator()(Request& /*request*/, Response& response) const {
     const auto add = [&](const char* name, const std::string& value) {
         if (!value.empty()) {
-            response.header(name, value);
+            response.lasting_header(name, value);
         }
     };
     add("X-Content-Type-Options", content_type_options);

@@ -44,6 +44,10 @@ public:
 
     /// Throws as `BasicAuthorization`.
     BearerAuthorization(std::string_view realm, Check check);
+    /// Accepts one token, which `equal_secrets` compares. If it is null or empty, as
+    /// `std::getenv("TOKEN")` may be, no token is accepted.
+    BearerAuthorization(std::string_view realm, const char* token);
+    BearerAuthorization(std::string_view realm, std::string token);
 
     bool operator()(Request& request, Response& response) const;
 

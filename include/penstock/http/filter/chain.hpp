@@ -98,8 +98,9 @@ template <typename Handler> [[nodiscard]] auto chain(Handler handler) {
 /// A filter is a copyable function object of one of two kinds:
 ///
 /// - `bool operator()(Request&, Response&)` returns whether the request goes on. If it returns
-///   false, it has set the response. It may add fields to the response, which later parts may
-///   change.
+///   false, it has set the response, by `Response::refuse` for a failure. It may add fields to the
+///   response, which later parts may change; those of `Response::lasting_header` also stand on a
+///   refusal of a later part.
 /// - `template <typename Next> Task<Result<>> operator()(Request&, Response&, Next next)` calls
 ///   `next(request, response)` once or not at all, and may act before and after that.
 ///
@@ -111,6 +112,16 @@ template <typename Filter, typename... Rest>
 [[nodiscard]] auto chain(Filter filter, Rest... rest) {
     auto inner = chain(std::move(rest)...);
     return detail::ChainLink<Filter, decltype(inner)>{std::move(filter), std::move(inner)};
+}
+
+/// Several filters of the first kind as one, for `ServerOptions::gate`: a request goes on if each
+/// of them, in the order of the arguments, lets it.
+template <typename... Filters>
+    requires(detail::GateFilter<Filters> && ...)
+[[nodiscard]] auto gates(Filters... filters) {
+    return [... filters = std::move(filters)](Request& request, Response& response) mutable {
+        return (filters(request, response) && ...);
+    };
 }
 
 } // namespace penstock::http

@@ -22,8 +22,12 @@ struct CorsOptions {
 };
 
 /// A filter that lets scripts of other origins read the responses (CORS,
-/// https://fetch.spec.whatwg.org). It answers preflights, for which the route needs the method
-/// OPTIONS too:
+/// https://fetch.spec.whatwg.org), those to failures included. It answers preflights:
+///
+///     http::Server server({.gate = http::Cors({.origins = {"https://app.example"}})});
+///
+/// For a part of the routes, it is a filter of their chains. They need the method OPTIONS too, and
+/// the server's own 404 and 405 cannot be read:
 ///
 ///     auto api = http::chain(http::Cors({.origins = {"https://app.example"}}), handler);
 ///     server.get("/api", api);

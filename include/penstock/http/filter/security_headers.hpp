@@ -7,8 +7,8 @@
 
 namespace penstock::http {
 
-/// A filter that adds the fields by which browsers protect a site. An empty value: the field is not
-/// sent. The handler may replace each field.
+/// A filter that adds the fields by which browsers protect a site, to responses and to failures. An
+/// empty value: the field is not sent. The handler may replace each field.
 struct SecurityHeaders {
     std::string content_type_options = "nosniff"; ///< X-Content-Type-Options
     std::string frame_options = "DENY";           ///< X-Frame-Options (RFC 7034)

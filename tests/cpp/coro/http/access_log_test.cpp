@@ -3,6 +3,8 @@
 #include <penstock/http/access_log.hpp>
 
 #include <penstock/fs/file.hpp>
+#include <penstock/sync/event.hpp>
+#include <penstock/task/sleep.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -284,6 +286,38 @@ TEST(AccessLog, ALineOfWhichAPartWasWrittenIsDroppedAndTheNextOneBeginsAnew) {
     EXPECT_EQ(lines[4], "# 3 lines were dropped");
 }
 
+TEST(AccessLog, ALineKnowsWhoHasResetTheConnection) {
+    const TemporaryFolder folder;
+    const auto log = expect(AccessLog::open(folder.path("log")));
+    http::ServerOptions options;
+    options.access_log = log;
+    http::Server server(std::move(options));
+    sync::Event begun;
+    sync::Event ended;
+    server.get("/wait", [&](Request& request, Response& /*response*/) -> Task<Result<>> {
+        request.on_close([&] { ended.set(); });
+        begun.set();
+        co_return co_await sleep_for(std::chrono::hours(1));
+    });
+    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
+        {
+            net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
+            expect(co_await stream.write_all(request("GET /wait")));
+            expect(co_await begun.wait());
+            const struct linger reset{.l_onoff = 1, .l_linger = 0};
+            EXPECT_EQ(
+                ::setsockopt(stream.native_handle(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset),
+                0);
+        }
+        expect(co_await ended.wait());
+    });
+    log->flush();
+    const std::vector<std::string> lines = lines_of(folder.content("log"));
+    ASSERT_EQ(lines.size(), 1U);
+    EXPECT_TRUE(lines[0].starts_with("127.0.0.1 ")) << lines[0];
+    EXPECT_TRUE(lines[0].contains("\"GET /wait HTTP/1.1\" 499 0")) << lines[0];
+}
+
 TEST(ErrorPage, TheServersOwnAnswersHaveThePageOfTheProgram) {
     http::ServerOptions options;
     options.error_page = [](Response& response) {
@@ -311,6 +345,7 @@ TEST(ErrorPage, TheServersOwnAnswersHaveThePageOfTheProgram) {
         const std::string thrown = co_await exchange(endpoint, request("POST /own"));
         EXPECT_TRUE(thrown.starts_with("HTTP/1.1 405 ")) << thrown;
         EXPECT_TRUE(thrown.contains("Allow: ")) << thrown;
+        EXPECT_TRUE(thrown.contains("Content-Type: text/plain; charset=utf-8\r\n")) << thrown;
         EXPECT_TRUE(thrown.ends_with("405 Method Not Allowed\n")) << thrown;
     });
     EXPECT_EQ(failures, 1);

@@ -132,6 +132,7 @@ TEST_P(HttpContent, APartOutsideIsRefused) {
     const std::string answer = Site().ask("GET", GetParam(), "Range: bytes=10-\r\n");
     EXPECT_EQ(status_line(answer), "HTTP/1.1 416 Range Not Satisfiable");
     EXPECT_TRUE(has(answer, "Content-Range: bytes */10")) << answer;
+    EXPECT_FALSE(answer.contains("Cache-Control")) << answer; // that is the content's
 }
 
 TEST_P(HttpContent, WhatTheClientHasIsNotSent) {
@@ -140,10 +141,12 @@ TEST_P(HttpContent, WhatTheClientHasIsNotSent) {
         const std::string answer = Site().ask("GET", GetParam(), condition);
         EXPECT_EQ(status_line(answer), "HTTP/1.1 304 Not Modified") << condition;
         EXPECT_TRUE(has(answer, "ETag: \"7\"")) << answer;
+        EXPECT_TRUE(has(answer, "Cache-Control: no-cache")) << answer;
         EXPECT_EQ(body_of(answer), "");
     }
     const std::string answer = Site().ask("GET", GetParam(), "If-Match: \"1\"\r\n");
     EXPECT_EQ(status_line(answer), "HTTP/1.1 412 Precondition Failed");
+    EXPECT_FALSE(answer.contains("Cache-Control")) << answer;
 }
 
 INSTANTIATE_TEST_SUITE_P(Bodies, HttpContent, ::testing::Values("/memory", "/parts", "/file"),

@@ -526,6 +526,39 @@ TEST_F(Http2Server, AFileIsReadAsTheClientTakesIt) {
          });
 }
 
+TEST_F(Http2Server, RefusesTheHostsAndTargetsThatHttp1Refuses) {
+    struct Case {
+        std::string_view authority;
+        std::string_view path;
+        bool valid;
+    };
+    constexpr char ok = '\x88'; // the places of 200 and 400 in the static table
+    constexpr char bad_request = '\x8c';
+    const auto text = [](std::string_view value) {
+        return std::string(1, static_cast<char>(value.size())).append(value);
+    };
+    for (const Case& each :
+         {Case{"a", "/a", true}, Case{"a:80", "/a", true}, Case{"[::1]:80", "/a", true},
+          Case{"", "/a", false}, Case{"user@a", "/a", false}, Case{":80", "/a", false},
+          Case{"a:99999", "/a", false}, Case{"::1", "/a", false}, Case{"a:b", "/a", false},
+          Case{"a", "/a?#b", false}, Case{"a", "*", false}}) {
+        http::Server server(options());
+        server.get("/a", [](Request& /*request*/, Response& response) { response.body("found"); });
+        const std::string head = "\x82\x86\x41" + text(each.authority) + "\x04" + text(each.path);
+        talk(server, frame(headers_frame, whole_head, 1, head),
+             [&](net::TcpStream& stream) -> Task<void> {
+                 const Frame answer = expect_frame(co_await next_frame(stream));
+                 if (answer.type == reset_frame) { // nghttp2 refuses some of them by itself
+                     EXPECT_FALSE(each.valid) << each.authority << each.path;
+                 } else {
+                     EXPECT_EQ(answer.type, headers_frame);
+                     EXPECT_EQ(answer.payload.front(), each.valid ? ok : bad_request)
+                         << each.authority << each.path;
+                 }
+             });
+    }
+}
+
 TEST_F(Http2Server, WithoutTheOptionThePrefaceIsRefused) {
     http::Server server;
     with_server(server, [](net::Endpoint endpoint) -> Task<void> {

@@ -2,16 +2,21 @@
 
 #include <penstock/http/filter/authorization.hpp>
 #include <penstock/http/filter/chain.hpp>
+#include <penstock/http/filter/conditional.hpp>
 #include <penstock/http/filter/cors.hpp>
 #include <penstock/http/filter/rate_limit.hpp>
 #include <penstock/http/filter/security_headers.hpp>
 #include <penstock/http/filter/time_limit.hpp>
+#include <penstock/http/status_error.hpp>
+#include <penstock/http/upgrade.hpp>
 #include <penstock/task/sleep.hpp>
+#include <penstock/task/unwrap.hpp>
 
 #include <chrono>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -240,6 +245,12 @@ TEST(Filter, BearerAuthorizationTakesAGoodToken) {
     EXPECT_TRUE(has(responses(route, get("Authorization: Bearer t0\r\n")),
                     "WWW-Authenticate: Bearer realm=\"lab\", error=\"invalid_token\"\r\n"));
     EXPECT_TRUE(has(responses(route, get()), "WWW-Authenticate: Bearer realm=\"lab\"\r\n"));
+    const auto one = chain(http::BearerAuthorization("lab", "t0k"), &hello);
+    EXPECT_TRUE(has(responses(one, get("Authorization: Bearer t0k\r\n")), "hello"));
+    EXPECT_FALSE(has(responses(one, get("Authorization: Bearer t0k0\r\n")), "hello"));
+    const auto none = chain(http::BearerAuthorization("lab", ""), &hello);
+    EXPECT_FALSE(has(responses(none, get("Authorization: Bearer \r\n")), "hello"));
+    EXPECT_FALSE(has(responses(none, get("Authorization: Bearer =\r\n")), "hello"));
     EXPECT_TRUE(http::equal_secrets("", ""));
     EXPECT_FALSE(http::equal_secrets("a", ""));
     EXPECT_FALSE(http::equal_secrets("", "a"));
@@ -334,6 +345,203 @@ TEST(Filter, ATimeLimitResetsAResponseThatHasBegun) {
         // Reset, or ended without the last chunk.
         EXPECT_TRUE(!whole || !whole->ends_with("0\r\n\r\n"));
     });
+}
+
+TEST(Filter, TheAnswerOfATimeLimitHasNothingOfTheHandler) {
+    const auto slow = [](Request& /*request*/, Response& response) -> Task<Result<>> {
+        response.status(http::Status::created);
+        response.header("Cache-Control", "max-age=3600");
+        response.header("ETag", "\"1\"");
+        response.header("Set-Cookie", "a=1");
+        response.content_length(5000);
+        response.body("half of the work");
+        co_return co_await sleep_for(1h);
+    };
+    const auto limited = chain(http::SecurityHeaders(), http::TimeLimit(5ms), slow);
+    for (const char* method : {"GET", "HEAD"}) {
+        const std::string found = responses(limited, get("", method));
+        EXPECT_EQ(status_line(found), "HTTP/1.1 503 Service Unavailable");
+        for (const char* part : {"Cache-Control", "ETag", "Set-Cookie", "5000", "half"}) {
+            EXPECT_FALSE(has(found, part)) << method << ": " << found;
+        }
+        EXPECT_TRUE(has(found, "Content-Length: 24\r\n")) << found;
+        EXPECT_TRUE(has(found, "X-Content-Type-Options: nosniff\r\n")) << found; // it lasts
+    }
+}
+
+TEST(Filter, ATimeOutOfTheHandlersOwnIsItsFailure) {
+    int failures = 0;
+    http::ServerOptions options;
+    options.on_failure = [&failures](const http::ServerFailure& failure) {
+        EXPECT_EQ(failure.error, std::errc::timed_out);
+        ++failures;
+    };
+    http::Server server(std::move(options));
+    const auto early = [](Request& /*request*/, Response& /*response*/) -> Result<> {
+        return failure(std::errc::timed_out);
+    };
+    server.get("/", chain(http::TimeLimit(1h), early));
+    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
+        const std::string found = co_await exchange(endpoint, get());
+        EXPECT_EQ(status_line(found), "HTTP/1.1 500 Internal Server Error");
+    });
+    EXPECT_EQ(failures, 1);
+}
+
+TEST(Filter, AHandlerThatThrowsWhenItIsCutOffIs503) {
+    http::ServerOptions options;
+    options.on_failure = [](const http::ServerFailure& failure) {
+        ADD_FAILURE() << failure.to_string();
+    };
+    http::Server server(std::move(options));
+    server.get("/code",
+               chain(http::TimeLimit(5ms), [](Request& /*request*/, Response&) -> Task<void> {
+                   if (const Result<> slept = co_await sleep_for(1h); !slept) {
+                       throw std::system_error(slept.error());
+                   }
+               }));
+    server.get("/access",
+               chain(http::TimeLimit(5ms), [](Request& /*request*/, Response&) -> Task<void> {
+                   (co_await sleep_for(1h)).value();
+               }));
+    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
+        for (const char* target : {"/code", "/access"}) {
+            const std::string found = co_await exchange(
+                endpoint, "GET " + std::string(target) + " HTTP/1.1\r\nHost: a\r\n\r\n");
+            EXPECT_EQ(status_line(found), "HTTP/1.1 503 Service Unavailable") << target;
+        }
+    });
+}
+
+TEST(Filter, ScriptsOfOtherOriginsReadFailuresToo) {
+    http::ServerOptions options;
+    options.limits.body = 10;
+    options.on_failure = [](const http::ServerFailure& /*failure*/) {};
+    options.gate = http::Cors({.origins = {"https://one"}, .response_fields = {"ETag"}});
+    options.error_page = [](Response& response) {
+        if (response.status() == http::Status::not_found) {
+            throw std::runtime_error("no page");
+        }
+    };
+    http::Server server(std::move(options));
+    server.get("/", &hello);
+    server.get("/throws", [](Request&, Response&) { throw std::runtime_error("broken"); });
+    server.get("/fails", [](Request&, Response& response) -> Result<> {
+        response.header("Cache-Control", "max-age=1");
+        return failure(std::errc::io_error);
+    });
+    server.get("/known", chain(http::BearerAuthorization("a", "secret"), &hello));
+    server.get("/slow", chain(http::TimeLimit(5ms), [](Request&, Response&) -> Task<Result<>> {
+                   co_return co_await sleep_for(1h);
+               }));
+    server.post("/text", [](Request& request, Response& response) -> Task<Result<>> {
+        response.body(co_await unwrap(request.text()));
+        co_return Result<>();
+    });
+    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
+        const auto answer = [&](std::string line, std::string_view more = "") {
+            return exchange(endpoint, line + " HTTP/1.1\r\nHost: a\r\nOrigin: https://one\r\n" +
+                                          std::string(more) + "\r\n");
+        };
+        const auto is = [](const std::string& found, std::string_view status) {
+            EXPECT_TRUE(found.starts_with("HTTP/1.1 " + std::string(status))) << found;
+            EXPECT_TRUE(has(found, "Access-Control-Allow-Origin: https://one\r\n")) << found;
+            EXPECT_TRUE(has(found, "Access-Control-Expose-Headers: ETag\r\n")) << found;
+            EXPECT_TRUE(has(found, "Vary: Origin\r\n")) << found;
+            EXPECT_FALSE(has(found, "Cache-Control")) << found;
+        };
+        is(co_await answer("GET /"), "200 ");
+        is(co_await answer("GET /missing"), "404 ");
+        is(co_await answer("DELETE /"), "405 ");
+        is(co_await answer("GET /throws"), "500 ");
+        is(co_await answer("GET /fails"), "500 ");
+        is(co_await answer("GET /known"), "401 ");
+        is(co_await answer("GET /slow"), "503 ");
+        is(co_await answer("POST /text", "Content-Length: 11\r\n"), "413 ");
+        is(co_await answer("GET /", "Expect: more\r\n"), "417 ");
+        // The route of a preflight needs no method OPTIONS.
+        const std::string preflight =
+            co_await answer("OPTIONS /known", "Access-Control-Request-Method: GET\r\n");
+        EXPECT_TRUE(preflight.starts_with("HTTP/1.1 204 ")) << preflight;
+        EXPECT_TRUE(has(preflight, "Access-Control-Max-Age: 600\r\n")) << preflight;
+        // A field lasts for one request, also when the next one cannot be read.
+        const std::string both =
+            co_await exchange(endpoint, "GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://one\r\n\r\n"
+                                        "nothing\r\n\r\n");
+        EXPECT_EQ(both.find("Allow-Origin"), both.rfind("Allow-Origin")) << both;
+        const std::string stranger = co_await exchange(endpoint, get());
+        EXPECT_FALSE(has(stranger, "Allow-Origin")) << stranger;
+    });
+}
+
+TEST(Filter, AGateIsBeforeEveryRoute) {
+    std::string seen;
+    int failures = 0;
+    http::ServerOptions options;
+    options.on_failure = [&failures](const http::ServerFailure& /*failure*/) { ++failures; };
+    options.gate = [&seen](Request& request, Response& response) {
+        seen.append(request.path()).append(request.parameter("none")).append(" ");
+        if (request.path() == "/closed") {
+            response.refuse(http::Status::forbidden);
+            return false;
+        }
+        if (request.path() == "/throws") {
+            throw std::runtime_error("broken");
+        }
+        if (request.path() == "/says") {
+            throw http::StatusError(http::Status::conflict, "the version is 7");
+        }
+        return true;
+    };
+    http::Server server(std::move(options));
+    for (const char* path : {"/open", "/closed", "/throws", "/says"}) {
+        server.get(path, &hello);
+        server.upgrade(path, "other", [](http::Upgrade&) -> Task<Result<>> {
+            ADD_FAILURE() << "the connection was taken over";
+            co_return Result<>();
+        });
+    }
+    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
+        const auto answer = [&](std::string_view path, std::string_view more = "") {
+            return exchange(endpoint, "GET " + std::string(path) + " HTTP/1.1\r\nHost: a\r\n" +
+                                          std::string(more) + "\r\n");
+        };
+        EXPECT_TRUE(has(co_await answer("/open"), "hello"));
+        EXPECT_TRUE((co_await answer("/missing")).starts_with("HTTP/1.1 404 "));
+        const std::string closed = co_await answer("/closed");
+        EXPECT_EQ(status_line(closed), "HTTP/1.1 403 Forbidden");
+        EXPECT_TRUE(closed.ends_with("\r\n\r\n403 Forbidden\n")) << closed;
+        const std::string upgrade = "Connection: upgrade\r\nUpgrade: other\r\n";
+        EXPECT_TRUE((co_await answer("/closed", upgrade)).starts_with("HTTP/1.1 403 "));
+        EXPECT_TRUE((co_await answer("/throws")).starts_with("HTTP/1.1 500 "));
+        EXPECT_EQ(failures, 1);
+        EXPECT_TRUE((co_await answer("/says")).ends_with("409 Conflict: the version is 7\n"));
+        EXPECT_EQ(failures, 1);
+    });
+    EXPECT_EQ(seen, "/open /missing /closed /closed /throws /says ");
+}
+
+TEST(Filter, NoRefusalIsKeptByCachesAsTheAnswer) {
+    const auto cached = [](Request& /*request*/, Response& response) {
+        response.header("Cache-Control", "public, max-age=3600");
+        response.header("ETag", "\"1\"");
+        return true;
+    };
+    const http::RateLimit once({.requests = 1, .per = 1h, .burst = 1});
+    const auto state = [](const Request& /*request*/) {
+        return http::ResourceState{.entity_tag = "\"2\""};
+    };
+    const auto refused = [](const std::string& found, std::string_view status) {
+        const std::string last = found.substr(found.rfind("HTTP/1.1 "));
+        EXPECT_EQ(status_line(last), "HTTP/1.1 " + std::string(status));
+        EXPECT_FALSE(has(last, "Cache-Control")) << last;
+        EXPECT_FALSE(has(last, "ETag: \"1\"")) << last;
+    };
+    refused(responses(chain(cached, http::BearerAuthorization("a", "secret"), &hello), get()),
+            "401 Unauthorized");
+    refused(responses(chain(cached, once, &hello), get() + get()), "429 Too Many Requests");
+    refused(responses(chain(cached, http::Conditional(state), &hello), get("If-Match: \"1\"\r\n")),
+            "412 Precondition Failed");
 }
 
 } // namespace
