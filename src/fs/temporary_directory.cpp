@@ -4,6 +4,8 @@
 #include <new>
 #include <system_error>
 
+#include <unistd.h>
+
 #include <penstock/bridge/to_thread.hpp>
 #include <penstock/fs/tree.hpp>
 
@@ -30,11 +32,11 @@ Task<Result<TemporaryDirectory>> TemporaryDirectory::create(std::string prefix,
     if (!made) {
         co_return failure(made.error());
     }
-    co_return TemporaryDirectory(std::move(path));
+    co_return TemporaryDirectory(std::move(path), ::getpid());
 }
 
 TemporaryDirectory::~TemporaryDirectory() {
-    if (!path_.empty()) {
+    if (!path_.empty() && owner_ == ::getpid()) {
         try {
             (void)detail::remove_tree(path_);
         } catch (const std::bad_alloc&) { // NOLINT(bugprone-empty-catch): as other errors

@@ -4,12 +4,15 @@
 #include <string>
 #include <utility>
 
+#include <sys/types.h>
+
 #include <penstock/result.hpp>
 #include <penstock/task/task.hpp>
 
 namespace penstock::fs {
 
-/// A new folder with a unique name. The destructor removes it with everything in it.
+/// A new folder with a unique name. The destructor removes it with everything in it, but not in a
+/// child that was forked meanwhile: the folder belongs to the parent.
 ///
 ///     auto folder = co_await unwrap(fs::TemporaryDirectory::create());
 ///     co_await unwrap(fs::write_file(folder.path() + "/part", bytes));
@@ -23,10 +26,11 @@ public:
                                                                  std::string parent = {});
 
     TemporaryDirectory(TemporaryDirectory&& other) noexcept
-        : path_(std::exchange(other.path_, std::string())) {}
+        : path_(std::exchange(other.path_, std::string())), owner_(other.owner_) {}
     TemporaryDirectory& operator=(TemporaryDirectory&& other) noexcept {
         TemporaryDirectory taken(std::move(other));
         std::swap(path_, taken.path_);
+        std::swap(owner_, taken.owner_);
         return *this;
     }
     TemporaryDirectory(const TemporaryDirectory&) = delete;
@@ -46,9 +50,11 @@ public:
     [[nodiscard]] std::string keep() noexcept { return std::exchange(path_, std::string()); }
 
 private:
-    explicit TemporaryDirectory(std::string path) noexcept : path_(std::move(path)) {}
+    TemporaryDirectory(std::string path, pid_t owner) noexcept
+        : path_(std::move(path)), owner_(owner) {}
 
     std::string path_;
+    pid_t owner_; ///< the process that created it
 };
 
 } // namespace penstock::fs

@@ -43,6 +43,7 @@ using penstock::testing::listen_on_loopback;
 using penstock::testing::TcpPair;
 using penstock::testing::TemporaryFolder;
 using penstock::testing::Watchdog;
+namespace fs = penstock::fs;
 namespace net = penstock::net;
 namespace process = penstock::process;
 
@@ -173,6 +174,24 @@ TEST(Fork, AUnixListenersFileStaysForTheParent) {
     EXPECT_EQ(::stat(path.c_str(), &status), 0);
     listener.close();
     EXPECT_NE(::stat(path.c_str(), &status), 0);
+}
+
+TEST(Fork, ATemporaryDirectoryStaysForTheParent) {
+    const auto program = []() -> Task<> {
+        std::optional<fs::TemporaryDirectory> folder =
+            expect(co_await fs::TemporaryDirectory::create());
+        const std::string path = folder->path();
+        EXPECT_EQ(in_child_process([&] {
+                      folder.reset();
+                      return 0;
+                  }),
+                  0);
+        struct stat status{};
+        EXPECT_EQ(::stat(path.c_str(), &status), 0);
+        folder.reset();
+        EXPECT_NE(::stat(path.c_str(), &status), 0);
+    };
+    run(program());
 }
 
 TEST(Fork, KillOnCloseWorksInTheParentOnly) {
