@@ -4,6 +4,7 @@
 #include <array>
 #include <deque>
 #include <random>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,24 @@ std::vector<int> pop_all(Queue& queue) {
     return numbers;
 }
 
+void push_all(Queue& queue, std::span<Item> items) {
+    for (Item& item : items) {
+        queue.push_back(item);
+    }
+}
+
+/// A queue of 1 and 2 after a queue of 3 and 4 was moved into it.
+std::vector<int> joined(void (Queue::*move_into)(Queue&)) {
+    std::array items{Item(1), Item(2), Item(3), Item(4)};
+    Queue queue;
+    Queue other;
+    push_all(queue, std::span(items).first(2));
+    push_all(other, std::span(items).last(2));
+    (queue.*move_into)(other);
+    EXPECT_TRUE(other.empty());
+    return pop_all(queue);
+}
+
 TEST(IntrusiveQueue, NewQueueIsEmpty) {
     Queue queue;
     EXPECT_TRUE(queue.empty());
@@ -39,9 +58,7 @@ TEST(IntrusiveQueue, NewQueueIsEmpty) {
 TEST(IntrusiveQueue, PopsElementsInTheOrderOfInsertion) {
     std::array items{Item(1), Item(2), Item(3)};
     Queue queue;
-    for (Item& item : items) {
-        queue.push_back(item);
-    }
+    push_all(queue, items);
     EXPECT_FALSE(queue.empty());
     EXPECT_EQ(pop_all(queue), (std::vector{1, 2, 3}));
     EXPECT_TRUE(queue.empty());
@@ -79,29 +96,11 @@ TEST(IntrusiveQueue, PoppedElementPointsToNothing) {
 }
 
 TEST(IntrusiveQueue, AppendMovesBehindTheLastElement) {
-    std::array items{Item(1), Item(2), Item(3), Item(4)};
-    Queue queue;
-    Queue other;
-    queue.push_back(items[0]);
-    queue.push_back(items[1]);
-    other.push_back(items[2]);
-    other.push_back(items[3]);
-    queue.append(other);
-    EXPECT_TRUE(other.empty());
-    EXPECT_EQ(pop_all(queue), (std::vector{1, 2, 3, 4}));
+    EXPECT_EQ(joined(&Queue::append), (std::vector{1, 2, 3, 4}));
 }
 
 TEST(IntrusiveQueue, PrependMovesBeforeTheFirstElement) {
-    std::array items{Item(1), Item(2), Item(3), Item(4)};
-    Queue queue;
-    Queue other;
-    queue.push_back(items[0]);
-    queue.push_back(items[1]);
-    other.push_back(items[2]);
-    other.push_back(items[3]);
-    queue.prepend(other);
-    EXPECT_TRUE(other.empty());
-    EXPECT_EQ(pop_all(queue), (std::vector{3, 4, 1, 2}));
+    EXPECT_EQ(joined(&Queue::prepend), (std::vector{3, 4, 1, 2}));
 }
 
 TEST(IntrusiveQueue, AppendAndPrependIntoAnEmptyQueueKeepItUsable) {
@@ -148,9 +147,7 @@ TEST(IntrusiveQueue, MoveLeavesAnEmptyUsableQueue) {
 TEST(IntrusiveQueue, VisitAllSeesEveryElementOldestFirst) {
     std::array items{Item(1), Item(2), Item(3)};
     Queue queue;
-    for (Item& item : items) {
-        queue.push_back(item);
-    }
+    push_all(queue, items);
     std::vector<int> seen;
     const int result = queue.visit_all([&](const Item& item) {
         seen.push_back(item.number);
@@ -164,9 +161,7 @@ TEST(IntrusiveQueue, VisitAllSeesEveryElementOldestFirst) {
 TEST(IntrusiveQueue, VisitAllEndsAtTheFirstResultOtherThanZero) {
     std::array items{Item(1), Item(2), Item(3)};
     Queue queue;
-    for (Item& item : items) {
-        queue.push_back(item);
-    }
+    push_all(queue, items);
     int visits = 0;
     const int result = queue.visit_all([&](const Item& item) {
         ++visits;

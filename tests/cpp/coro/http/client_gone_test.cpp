@@ -49,6 +49,32 @@ void reset(net::TcpStream& stream) {
     stream.close();
 }
 
+/// Runs `client(stream)` beside a server, on a connection that has sent `request`, once the handler
+/// has set `begun`.
+template <typename Client>
+void with_request(http::Server& server, const std::string& request, sync::Event& begun,
+                  Client client) {
+    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
+        net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
+        expect(co_await stream.write_all(request));
+        expect(co_await begun.wait());
+        co_await client(stream);
+    });
+}
+
+/// A handler's wait that only the end of its client ends.
+struct Wait {
+    Task<Result<>> operator()() {
+        const Result<> slept = co_await sleep_for(for_ever);
+        told = slept ? std::error_code() : slept.error();
+        ended.set();
+        co_return slept;
+    }
+
+    std::error_code told;
+    sync::Event ended;
+};
+
 /// For which the end of the stream is the end of the client.
 const http::ServerOptions hasty{.timeouts = {.half_closed = 1ms}};
 
@@ -70,24 +96,17 @@ struct Watched {
 std::error_code told_when(const std::function<void(net::TcpStream&)>& go) {
     Watched watched;
     sync::Event begun;
-    sync::Event ended;
-    std::error_code told;
+    Wait wait;
     watched.server.get("/", [&](Request& /*request*/, Response& /*response*/) -> Task<Result<>> {
         begun.set();
-        const Result<> slept = co_await sleep_for(for_ever);
-        told = slept ? std::error_code() : slept.error();
-        ended.set();
-        co_return slept;
+        co_return co_await wait();
     });
-    with_server(watched.server, [&](net::Endpoint endpoint) -> Task<void> {
-        net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
-        expect(co_await stream.write_all(get("/")));
-        expect(co_await begun.wait());
+    with_request(watched.server, get("/"), begun, [&](net::TcpStream& stream) -> Task<void> {
         go(stream);
-        expect(co_await ended.wait());
+        expect(co_await wait.ended.wait());
     });
     EXPECT_TRUE(watched.failures.empty());
-    return told;
+    return wait.told;
 }
 
 TEST(ClientGone, AHandlerThatWaitsIsCancelledWhenItsClientCloses) {
@@ -120,10 +139,7 @@ TEST(ClientGone, ARequestThatComesWhileAHandlerWaitsIsKeptForItsTurn) {
         co_return Result<>();
     });
     server.get("/next", [](Request& /*request*/, Response& response) { response.body("next."); });
-    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
-        net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
-        expect(co_await stream.write_all(get("/slow")));
-        expect(co_await begun.wait());
+    with_request(server, get("/slow"), begun, [&](net::TcpStream& stream) -> Task<void> {
         expect(co_await stream.write_all(get("/next")));
         expect(co_await sleep_for(1ms)); // the loop sees what has arrived, and nobody reads it
         go_on.set();
@@ -139,10 +155,7 @@ TEST(ClientGone, WhatNobodyReadsStaysInTheKernelAndSlowsTheClientDown) {
         begun.set();
         co_return co_await sleep_for(for_ever);
     });
-    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
-        net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
-        expect(co_await stream.write_all(get("/")));
-        expect(co_await begun.wait());
+    with_request(server, get("/"), begun, [&](net::TcpStream& stream) -> Task<void> {
         const std::string flood(std::size_t{64} << 20, 'x');
         const Result<> sent = co_await timeout(100ms, stream.write_all(flood));
         EXPECT_EQ(sent.error(), std::errc::timed_out);
@@ -168,10 +181,7 @@ TEST(ClientGone, ARouteMayFinishWithoutItsClient) {
             co_return Result<>();
         },
         finishing);
-    with_server(watched.server, [&](net::Endpoint endpoint) -> Task<void> {
-        net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
-        expect(co_await stream.write_all(get("/")));
-        expect(co_await begun.wait());
+    with_request(watched.server, get("/"), begun, [&](net::TcpStream& stream) -> Task<void> {
         expect(stream.shutdown());
         // It has only ended its side, and so it gets the response.
         const std::string answer = expect(co_await read_all_text(stream));
@@ -195,10 +205,7 @@ TEST(ClientGone, TheFailureOfARouteThatFinishesIsReportedAndAnswered) {
             co_return failure(std::errc::io_error);
         },
         finishing);
-    with_server(watched.server, [&](net::Endpoint endpoint) -> Task<void> {
-        net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
-        expect(co_await stream.write_all(get("/")));
-        expect(co_await begun.wait());
+    with_request(watched.server, get("/"), begun, [&](net::TcpStream& stream) -> Task<void> {
         expect(stream.shutdown()); // and still reads
         EXPECT_EQ(status_line(expect(co_await read_all_text(stream))),
                   "HTTP/1.1 500 Internal Server Error");
@@ -221,10 +228,7 @@ TEST(ClientGone, WhoAsksIsToldOnceAndInOrderBeforeTheCancellation) {
         ended.set();
         co_return slept;
     });
-    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
-        net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
-        expect(co_await stream.write_all(get("/")));
-        expect(co_await begun.wait());
+    with_request(server, get("/"), begun, [&](net::TcpStream& stream) -> Task<void> {
         stream.close();
         expect(co_await ended.wait());
     });
@@ -281,11 +285,8 @@ TEST(ClientGone, AHandlerThatReadsTheBodyReadsItsEndInstead) {
         ended.set();
         co_return failure(read);
     });
-    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
-        net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
-        expect(co_await stream.write_all(
-            std::string("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")));
-        expect(co_await begun.wait());
+    with_request(server, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf", begun,
+                 [&](net::TcpStream& stream) -> Task<void> {
         stream.close();
         expect(co_await ended.wait());
     });
@@ -296,68 +297,52 @@ TEST(ClientGone, AHandlerThatReadsTheBodyReadsItsEndInstead) {
 TEST(ClientGone, AfterTheBodyTheHandlerIsCancelledAgain) {
     http::Server server(hasty);
     sync::Event read;
-    sync::Event ended;
+    Wait wait;
     std::string text;
-    std::error_code told;
     server.post("/", [&](Request& request, Response& /*response*/) -> Task<Result<>> {
         text = co_await unwrap(request.text());
         read.set();
-        const Result<> slept = co_await sleep_for(for_ever);
-        told = slept.error();
-        ended.set();
-        co_return slept;
+        co_return co_await wait();
     });
-    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
-        net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
-        expect(co_await stream.write_all(
-            std::string("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nwhole")));
-        expect(co_await read.wait());
+    with_request(server, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nwhole", read,
+                 [&](net::TcpStream& stream) -> Task<void> {
         stream.close();
-        expect(co_await ended.wait());
+        expect(co_await wait.ended.wait());
     });
     EXPECT_EQ(text, "whol");
-    EXPECT_EQ(told, std::errc::operation_canceled);
+    EXPECT_EQ(wait.told, std::errc::operation_canceled);
 }
 
 /// The handler waits for the body when a part of it and the end of the client arrive together.
 TEST(ClientGone, AHandlerThatStopsReadingMidwayIsCancelled) {
     http::Server server(hasty);
     sync::Event begun;
-    sync::Event ended;
+    Wait wait;
     std::string part;
-    std::error_code told;
     server.post("/", [&](Request& request, Response& /*response*/) -> Task<Result<>> {
         begun.set();
         const Bytes received = co_await unwrap(request.receive());
         part.assign(reinterpret_cast<const char*>(received.data()), received.size());
-        const Result<> slept = co_await sleep_for(for_ever);
-        told = slept.error();
-        ended.set();
-        co_return slept;
+        co_return co_await wait();
     });
-    with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
-        net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
-        expect(co_await stream.write_all(
-            std::string("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")));
-        expect(co_await begun.wait());
+    with_request(server, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n", begun,
+                 [&](net::TcpStream& stream) -> Task<void> {
         expect(co_await sleep_for(1ms)); // it waits in the kernel's queue
         const std::string half = "half";
         EXPECT_EQ(expect(stream.try_write(Bytes(half))), half.size());
         stream.close();
-        expect(co_await ended.wait());
+        expect(co_await wait.ended.wait());
     });
     EXPECT_EQ(part, "half");
-    EXPECT_EQ(told, std::errc::operation_canceled);
+    EXPECT_EQ(wait.told, std::errc::operation_canceled);
 }
 
 TEST(ClientGone, AResponseThatHasBegunIsCutSoThatNobodyTakesItForWhole) {
     http::Server server(hasty);
-    sync::Event ended;
+    Wait wait;
     server.get("/", [&](Request& /*request*/, Response& response) -> Task<Result<>> {
         co_await unwrap(response.write_all(std::string("half")));
-        const Result<> slept = co_await sleep_for(for_ever);
-        ended.set();
-        co_return slept;
+        co_return co_await wait();
     });
     with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
         net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
@@ -366,19 +351,17 @@ TEST(ClientGone, AResponseThatHasBegunIsCutSoThatNobodyTakesItForWhole) {
         expect(stream.shutdown());
         const Result<std::string> rest = co_await read_all_text(stream);
         EXPECT_TRUE(!rest || !rest->contains("0\r\n\r\n"));
-        expect(co_await ended.wait());
+        expect(co_await wait.ended.wait());
     });
 }
 
 TEST(ClientGone, AClientOfAUnixSocketIsSeenToo) {
     http::Server server(hasty);
     sync::Event begun;
-    sync::Event ended;
+    Wait wait;
     server.get("/", [&](Request& /*request*/, Response& /*response*/) -> Task<Result<>> {
         begun.set();
-        const Result<> slept = co_await sleep_for(for_ever);
-        ended.set();
-        co_return slept;
+        co_return co_await wait();
     });
     run([&]() -> Task<void> {
         auto [one, other] = expect(net::UnixStream::pair());
@@ -386,7 +369,7 @@ TEST(ClientGone, AClientOfAUnixSocketIsSeenToo) {
             expect(co_await other.write_all(get("/")));
             expect(co_await begun.wait());
             other.close();
-            co_return co_await ended.wait();
+            co_return co_await wait.ended.wait();
         };
         (void)co_await all(server.serve_connection(std::move(one)), client());
     }());
