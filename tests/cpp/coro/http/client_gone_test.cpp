@@ -287,9 +287,9 @@ TEST(ClientGone, AHandlerThatReadsTheBodyReadsItsEndInstead) {
     });
     with_request(server, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf", begun,
                  [&](net::TcpStream& stream) -> Task<void> {
-        stream.close();
-        expect(co_await ended.wait());
-    });
+                     stream.close();
+                     expect(co_await ended.wait());
+                 });
     EXPECT_EQ(read, http::Error::truncated);
     EXPECT_EQ(after, std::error_code());
 }
@@ -306,9 +306,9 @@ TEST(ClientGone, AfterTheBodyTheHandlerIsCancelledAgain) {
     });
     with_request(server, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nwhole", read,
                  [&](net::TcpStream& stream) -> Task<void> {
-        stream.close();
-        expect(co_await wait.ended.wait());
-    });
+                     stream.close();
+                     expect(co_await wait.ended.wait());
+                 });
     EXPECT_EQ(text, "whol");
     EXPECT_EQ(wait.told, std::errc::operation_canceled);
 }
@@ -327,12 +327,12 @@ TEST(ClientGone, AHandlerThatStopsReadingMidwayIsCancelled) {
     });
     with_request(server, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n", begun,
                  [&](net::TcpStream& stream) -> Task<void> {
-        expect(co_await sleep_for(1ms)); // it waits in the kernel's queue
-        const std::string half = "half";
-        EXPECT_EQ(expect(stream.try_write(Bytes(half))), half.size());
-        stream.close();
-        expect(co_await wait.ended.wait());
-    });
+                     expect(co_await sleep_for(1ms)); // it waits in the kernel's queue
+                     const std::string half = "half";
+                     EXPECT_EQ(expect(stream.try_write(Bytes(half))), half.size());
+                     stream.close();
+                     expect(co_await wait.ended.wait());
+                 });
     EXPECT_EQ(part, "half");
     EXPECT_EQ(wait.told, std::errc::operation_canceled);
 }

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -18,8 +17,6 @@
 #include <gtest/gtest.h>
 
 #include <penstock/net/tcp_stream.hpp>
-#include <penstock/net/unix_listener.hpp>
-#include <penstock/stream/memory_stream.hpp>
 #include <penstock/stream/read_all.hpp>
 #include <penstock/sync/event.hpp>
 #include <penstock/task/all.hpp>
@@ -31,11 +28,11 @@
 #include <penstock/ws/server.hpp>
 #include <penstock/ws/upgrade.hpp>
 
+#include "coro/http/callback_guests.hpp"
 #include "coro/http/running_server.hpp"
 #include "coro/support/tcp_pair.hpp"
 #include "coro/ws/frames.hpp"
 #include "coro/ws/request.hpp"
-#include "support/temporary_folder.hpp"
 #include "support/watchdog.hpp"
 
 namespace {
@@ -45,53 +42,16 @@ using namespace penstock;
 using codec::websocket::Opcode;
 using penstock::testing::expect;
 using penstock::testing::frame;
+using penstock::testing::GuestLog;
+using penstock::testing::guests;
+using penstock::testing::open_raw;
 using penstock::testing::plain_frame;
 using penstock::testing::read_until;
+using penstock::testing::url_of;
 using penstock::testing::Watchdog;
 using ws::CallbackSocket;
 using ws::Sent;
 using ws::WebSocket;
-
-/// What a handler was told, in order.
-struct Log {
-    std::vector<std::string> lines;
-    std::vector<CallbackSocket*> open;
-    sync::Event closed;
-    sync::Event drained;
-};
-
-/// Echoes, and obeys: "close", "throw".
-struct Guest {
-    explicit Guest(Log& given) : log(given) {}
-
-    void on_open(CallbackSocket& socket) {
-        log.open.push_back(&socket);
-        log.lines.push_back("open " + std::string(socket.target()));
-    }
-    void on_message(CallbackSocket& socket, const ws::Message& message) {
-        if (message.text() == "close") {
-            EXPECT_NE(socket.send_text("before"), Sent::closed);
-            socket.close(4000, "enough");
-            EXPECT_EQ(socket.send_text("behind"), Sent::closed);
-        } else if (message.text() == "throw") {
-            throw std::runtime_error("a defect");
-        } else {
-            EXPECT_NE(socket.send(message), Sent::closed);
-        }
-    }
-    void on_drain(CallbackSocket& socket) {
-        EXPECT_EQ(socket.backlog(), 0U);
-        log.drained.set();
-    }
-    void on_close(CallbackSocket& socket, std::uint16_t code, std::string_view reason) {
-        EXPECT_EQ(socket.send_text("too late"), Sent::closed);
-        std::erase(log.open, &socket);
-        log.lines.push_back("closed " + std::to_string(code) + " " + std::string(reason));
-        log.closed.set();
-    }
-
-    Log& log;
-};
 
 using Client = std::function<Task<void>(net::Endpoint)>;
 
@@ -150,28 +110,12 @@ Told serve(bool http, ws::Callbacks callbacks, const Client& client, ws::AcceptO
     return told;
 }
 
-ws::Callbacks guests(Log& log, const ws::SubscriberOptions& slow = {}) {
-    return ws::Callbacks([&log] { return Guest(log); }, slow);
-}
-
-std::string url_of(net::Endpoint endpoint, std::string_view target = "/") {
-    return "ws://" + endpoint.to_string() + std::string(target);
-}
-
-/// After the opening handshake.
-Task<net::TcpStream> open_raw(net::Endpoint endpoint) {
-    net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
-    expect(co_await stream.write_all(penstock::testing::request));
-    (void)co_await read_until(stream, "\r\n\r\n");
-    co_return stream;
-}
-
 class WebSocketCallbacks : public ::testing::TestWithParam<bool> {
     const Watchdog watchdog_;
 };
 
 TEST_P(WebSocketCallbacks, EchoMessagesOfAllSizes) {
-    Log log;
+    GuestLog log;
     const Told told = serve(GetParam(), guests(log), [&](net::Endpoint endpoint) -> Task<void> {
         WebSocket one = expect(co_await WebSocket::connect(url_of(endpoint, "/a?b")));
         WebSocket two = expect(co_await WebSocket::connect(url_of(endpoint, "/c")));
@@ -195,7 +139,7 @@ TEST_P(WebSocketCallbacks, EchoMessagesOfAllSizes) {
 }
 
 TEST_P(WebSocketCallbacks, TakeFragmentsAndPingsInPieces) {
-    Log log;
+    GuestLog log;
     (void)serve(GetParam(), guests(log), [&](net::Endpoint endpoint) -> Task<void> {
         const std::string input =
             frame(Opcode::text, "one") + frame(Opcode::text, "tw", false) +
@@ -223,7 +167,7 @@ TEST_P(WebSocketCallbacks, TakeFragmentsAndPingsInPieces) {
 }
 
 TEST_P(WebSocketCallbacks, MessagesThatCameWithTheRequestAreTaken) {
-    Log log;
+    GuestLog log;
     (void)serve(GetParam(), guests(log), [&](net::Endpoint endpoint) -> Task<void> {
         net::TcpStream stream = expect(co_await net::TcpStream::connect(endpoint));
         expect(co_await stream.write_all(penstock::testing::request + frame(Opcode::text, "one") +
@@ -235,7 +179,7 @@ TEST_P(WebSocketCallbacks, MessagesThatCameWithTheRequestAreTaken) {
 }
 
 TEST_P(WebSocketCallbacks, CloseBehindWhatWasSent) {
-    Log log;
+    GuestLog log;
     (void)serve(GetParam(), guests(log), [&](net::Endpoint endpoint) -> Task<void> {
         WebSocket socket = expect(co_await WebSocket::connect(url_of(endpoint)));
         expect(co_await socket.send_text("close"));
@@ -250,7 +194,7 @@ TEST_P(WebSocketCallbacks, CloseBehindWhatWasSent) {
 
 /// `close` finds some messages waiting and one that the task which sends them has taken out.
 TEST_P(WebSocketCallbacks, CloseBehindAllThatWaits) {
-    Log log;
+    GuestLog log;
     (void)serve(GetParam(), guests(log),
                 [&](net::Endpoint endpoint) -> Task<void> {
                     net::TcpStream stream = co_await open_raw(endpoint);
@@ -279,7 +223,7 @@ TEST_P(WebSocketCallbacks, CloseBehindAllThatWaits) {
 }
 
 TEST_P(WebSocketCallbacks, APeerThatClosesGetsTheRestOfTheFrameAndTheAnswer) {
-    Log log;
+    GuestLog log;
     (void)serve(GetParam(), guests(log),
                 [&](net::Endpoint endpoint) -> Task<void> {
                     net::TcpStream stream = co_await open_raw(endpoint);
@@ -303,7 +247,7 @@ TEST_P(WebSocketCallbacks, APeerThatClosesGetsTheRestOfTheFrameAndTheAnswer) {
 }
 
 TEST_P(WebSocketCallbacks, AnExceptionEndsItsConnectionAlone) {
-    Log log;
+    GuestLog log;
     const Told told = serve(GetParam(), guests(log), [&](net::Endpoint endpoint) -> Task<void> {
         WebSocket one = expect(co_await WebSocket::connect(url_of(endpoint)));
         WebSocket two = expect(co_await WebSocket::connect(url_of(endpoint)));
@@ -332,7 +276,7 @@ TEST_P(WebSocketCallbacks, WhatThePeerDoesWrongEndsTheConnection) {
     };
     for (const Case& each : cases) {
         SCOPED_TRACE(each.what);
-        Log log;
+        GuestLog log;
         const Told told =
             serve(GetParam(), guests(log),
                   [&](net::Endpoint endpoint) -> Task<void> {
@@ -351,7 +295,7 @@ TEST_P(WebSocketCallbacks, WhatThePeerDoesWrongEndsTheConnection) {
 }
 
 TEST_P(WebSocketCallbacks, ASilentPeerIsPingedAndGivenUp) {
-    Log log;
+    GuestLog log;
     (void)serve(GetParam(), guests(log),
                 [&](net::Endpoint endpoint) -> Task<void> {
                     net::TcpStream stream = co_await open_raw(endpoint);
@@ -365,7 +309,7 @@ TEST_P(WebSocketCallbacks, ASilentPeerIsPingedAndGivenUp) {
 }
 
 TEST_P(WebSocketCallbacks, APeerThatAnswersPingsIsKeptUntilItIsIdle) {
-    Log log;
+    GuestLog log;
     (void)serve(GetParam(), guests(log),
                 [&](net::Endpoint endpoint) -> Task<void> {
                     WebSocket socket = expect(co_await WebSocket::connect(url_of(endpoint)));
@@ -377,7 +321,7 @@ TEST_P(WebSocketCallbacks, APeerThatAnswersPingsIsKeptUntilItIsIdle) {
 
 /// What is sent to a peer that does not read waits, by the policy, and arrives whole and in order.
 TEST_P(WebSocketCallbacks, WhatWaitsIsBoundedAndSentInOrder) {
-    Log log;
+    GuestLog log;
     (void)serve(
         GetParam(),
         guests(log, {.slow_reader = ws::SlowReader::drop_newest, .maximum_backlog = 200'000}),
@@ -409,7 +353,7 @@ TEST_P(WebSocketCallbacks, WhatWaitsIsBoundedAndSentInOrder) {
 }
 
 TEST_P(WebSocketCallbacks, ASlowReaderIsClosed) {
-    Log log;
+    GuestLog log;
     (void)serve(GetParam(), guests(log, {.maximum_backlog = 100'000}),
                 [&](net::Endpoint endpoint) -> Task<void> {
                     net::TcpStream stream = co_await open_raw(endpoint);
@@ -434,7 +378,7 @@ TEST_P(WebSocketCallbacks, ASlowReaderIsClosed) {
 }
 
 TEST_P(WebSocketCallbacks, APeerThatNeverReadsEndsByTime) {
-    Log log;
+    GuestLog log;
     const Told told = serve(GetParam(), guests(log, {.slow_reader = ws::SlowReader::drop_newest}),
                             [&](net::Endpoint endpoint) -> Task<void> {
                                 const net::TcpStream stream = co_await open_raw(endpoint);
@@ -484,7 +428,7 @@ TEST_P(WebSocketCallbacks, ShareTopicsWithCoroutines) {
 }
 
 TEST_P(WebSocketCallbacks, AStopClosesThem) {
-    Log log;
+    GuestLog log;
     std::optional<WebSocket> socket;
     (void)serve(
         GetParam(), guests(log),
@@ -496,7 +440,7 @@ TEST_P(WebSocketCallbacks, AStopClosesThem) {
 }
 
 TEST_P(WebSocketCallbacks, ACancellationEndsThemAll) {
-    Log log;
+    GuestLog log;
     const auto body = [&]() -> Task<void> {
         net::TcpListener listener = penstock::testing::listen_on_loopback();
         const net::Endpoint endpoint = expect(listener.local_endpoint());
@@ -528,147 +472,8 @@ TEST_P(WebSocketCallbacks, ACancellationEndsThemAll) {
     EXPECT_TRUE(log.open.empty());
 }
 
-TEST(WebSocketCallbacksOfServers, AnExceptionOfOnCloseIsReportedAfterACancellation) {
-    const Watchdog watchdog;
-    struct Fails {
-        void on_close(CallbackSocket& /*socket*/, std::uint16_t code,
-                      std::string_view /*reason*/) const {
-            throw std::runtime_error("a defect " + std::to_string(code));
-        }
-    };
-    std::vector<std::string> exceptions;
-    const auto body = [&]() -> Task<void> {
-        net::TcpListener listener = penstock::testing::listen_on_loopback();
-        const net::Endpoint endpoint = expect(listener.local_endpoint());
-        ws::Server server(std::move(listener),
-                          {.on_exception = [&](const std::exception_ptr& thrown) {
-                              try {
-                                  std::rethrow_exception(thrown);
-                              } catch (const std::exception& exception) {
-                                  exceptions.emplace_back(exception.what());
-                              }
-                          }});
-        std::optional<net::TcpStream> stream;
-        const auto leave = [&]() -> Task<Result<>> {
-            stream = co_await open_raw(endpoint);
-            co_return Result<>();
-        };
-        (void)co_await race(server.serve(ws::Callbacks([] { return Fails(); })), leave());
-    };
-    run(body());
-    EXPECT_EQ(exceptions, std::vector<std::string>{"a defect 1006"});
-}
-
-/// A connection that rests has no task, whose end could tell of it.
-TEST(WebSocketCallbacksOfHttp, AnExceptionOfOnCloseIsReportedAfterACancellationOfOneConnection) {
-    const Watchdog watchdog;
-    struct Fails {
-        void on_message(CallbackSocket& socket, const ws::Message& message) const {
-            socket.send(message);
-        }
-        void on_close(CallbackSocket& /*socket*/, std::uint16_t code,
-                      std::string_view /*reason*/) const {
-            throw std::runtime_error("a defect " + std::to_string(code));
-        }
-    };
-    std::vector<std::string> failures;
-    http::Server server({.on_failure = [&](const http::ServerFailure& failure) {
-        failures.push_back(failure.to_string());
-    }});
-    server.upgrade("/", "websocket", ws::upgrade_handler(ws::Callbacks([] { return Fails(); })));
-    const auto serve_one = [&](net::TcpStream stream) -> Task<Result<>> {
-        co_await server.serve_connection(std::move(stream));
-        co_return Result<>();
-    };
-    const auto talk = [](net::TcpStream& stream) -> Task<Result<>> {
-        expect(co_await stream.write_all(penstock::testing::request + frame(Opcode::text, "x")));
-        (void)co_await read_until(stream, plain_frame(Opcode::text, "x"));
-        co_return Result<>();
-    };
-    const auto body = [&]() -> Task<void> {
-        penstock::testing::TcpPair pair = co_await penstock::testing::connect_pair();
-        (void)co_await race(talk(pair.near), serve_one(std::move(pair.far)));
-    };
-    run(body());
-    EXPECT_EQ(failures, std::vector<std::string>{"GET /: a defect 1006"});
-}
-
 INSTANTIATE_TEST_SUITE_P(Servers, WebSocketCallbacks, ::testing::Bool(), [](const auto& info) {
     return info.param ? std::string("Http") : std::string("Plain");
 });
-
-TEST(WebSocketCallbacksOfHttp, AreSeenByThoseWhoWatch) {
-    const Watchdog watchdog;
-    Log log;
-    http::Server server;
-    server.upgrade("/chat/{room}", "websocket", ws::upgrade_handler(guests(log)));
-    server.get("/", [](http::Request&, http::Response& response) { response.body("root"); });
-    penstock::testing::with_server(server, [&](net::Endpoint endpoint) -> Task<void> {
-        WebSocket socket = expect(co_await WebSocket::connect(url_of(endpoint, "/chat/a")));
-        expect(co_await socket.send_text("x"));
-        expect(co_await socket.receive());
-        const std::vector<http::OpenConnection> all = server.open_connections();
-        EXPECT_EQ(all.size(), 1U);
-        EXPECT_EQ(all.at(0).state, http::OpenConnection::State::upgraded);
-        EXPECT_EQ(all.at(0).request, "GET /chat/a");
-        EXPECT_EQ(all.at(0).requests, 1U);
-        EXPECT_TRUE(all.at(0).peer.has_value());
-        EXPECT_EQ(server.connections(), 1U);
-        expect(co_await socket.close());
-    });
-}
-
-TEST(WebSocketCallbacksOfHttp, WorkOverUnixSockets) {
-    const Watchdog watchdog;
-    Log log;
-    const penstock::testing::TemporaryFolder folder;
-    const net::UnixEndpoint endpoint = *net::UnixEndpoint::path(folder.path("socket"));
-    ws::Server server(expect(net::UnixListener::listen(endpoint)));
-    const auto talk = [&]() -> Task<Result<>> {
-        using Socket = ws::BasicWebSocket<net::UnixStream>;
-        Socket socket = co_await unwrap(
-            Socket::connect(co_await unwrap(net::UnixStream::connect(endpoint)), "h", "/"));
-        // More than the kernel takes at once, and what came in pieces.
-        const std::string large(1 << 20, 'x');
-        for (const std::string_view text : {"one", large.c_str(), "three"}) {
-            co_await unwrap(socket.send_text(text));
-            EXPECT_TRUE((co_await unwrap(socket.receive())).text() == text);
-        }
-        co_await unwrap(socket.ping());
-        co_await unwrap(socket.send_text("four"));
-        EXPECT_EQ((co_await unwrap(socket.receive())).text(), "four");
-        server.shutdown(1min);
-        EXPECT_EQ((co_await socket.receive()).error(), ws::Error::closed);
-        co_return Result<>();
-    };
-    expect(run(all(server.serve(guests(log)), talk())));
-    EXPECT_EQ(log.lines, (std::vector<std::string>{"open /", "closed 1001 "}));
-}
-
-TEST(WebSocketCallbacksOfHttp, WorkOverAStreamThatIsNoSocket) {
-    const Watchdog watchdog;
-    Log log;
-    http::Server server;
-    server.upgrade("/{name}", "websocket", ws::upgrade_handler(guests(log)));
-    auto [near, far] = MemoryStream::pair();
-    const auto talk = [](MemoryStream stream) -> Task<Result<>> {
-        using Socket = ws::BasicWebSocket<MemoryStream>;
-        Socket socket = co_await unwrap(Socket::connect(std::move(stream), "h", "/a"));
-        for (const std::string_view text : {"one", "two", "three"}) {
-            co_await unwrap(socket.send_text(text));
-            EXPECT_EQ((co_await unwrap(socket.receive())).text(), text);
-        }
-        co_await unwrap(socket.send_text("close"));
-        EXPECT_EQ((co_await unwrap(socket.receive())).text(), "before");
-        EXPECT_EQ((co_await socket.receive()).error(), ws::Error::closed);
-        co_return Result<>();
-    };
-    const auto in_memory = [&](MemoryStream stream) -> Task<Result<>> {
-        co_await server.serve_connection(std::move(stream));
-        co_return Result<>();
-    };
-    expect(run(all(talk(std::move(near)), in_memory(std::move(far)))));
-    EXPECT_EQ(log.lines, (std::vector<std::string>{"open /a", "closed 4000 "}));
-}
 
 } // namespace

@@ -12,9 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "coro/http_client/scripted_server.hpp"
-#include "support/descriptors.hpp"
 #include "support/temporary_folder.hpp"
-#include "support/watchdog.hpp"
 
 namespace {
 
@@ -22,7 +20,6 @@ using namespace std::chrono_literals;
 using penstock::AsyncGenerator;
 using penstock::failure;
 using penstock::Result;
-using penstock::run;
 using penstock::Task;
 using penstock::http::Client;
 using penstock::http::ClientError;
@@ -33,27 +30,14 @@ using penstock::http::Method;
 using penstock::http::RequestBody;
 using penstock::http::Status;
 using penstock::testing::answering;
+using penstock::testing::describe;
 using penstock::testing::expect;
 using penstock::testing::ReceivedRequest;
 using penstock::testing::ScriptedServer;
 using penstock::testing::ServedConnection;
 using penstock::testing::TemporaryFolder;
-using penstock::testing::Watchdog;
 using penstock::testing::with;
-using penstock::testing::with_server;
-
-/// Tells the request.
-Task<> describe(ServedConnection& connection, ReceivedRequest request) {
-    (void)co_await connection.respond(200, request.method + " " + request.target + " [" +
-                                               request.body + "]");
-}
-
-AsyncGenerator<std::string> words(std::vector<std::string> texts) {
-    for (std::string& text : texts) {
-        (void)co_await penstock::yield();
-        co_yield std::move(text);
-    }
-}
+using penstock::testing::words;
 
 TEST(HttpClient, GetsAWholeResponse) {
     with(
@@ -81,16 +65,6 @@ TEST(HttpClient, GetsAWholeResponse) {
             EXPECT_EQ(response.url, server.url + "/a?b=c");
             EXPECT_EQ(response.redirects, 0U);
         });
-}
-
-TEST(HttpClient, KeepsAConnectionForLaterRequests) {
-    with(answering(describe), [](const ScriptedServer& server) -> Task<> {
-        Client client;
-        for (int i = 0; i < 5; ++i) {
-            expect(co_await client.get(server.url + "/"));
-        }
-        EXPECT_EQ(server.connections, 1U);
-    });
 }
 
 TEST(HttpClient, SendsEachMethod) {
@@ -434,112 +408,10 @@ TEST(HttpClient, NamesUrlAndRemedyInErrors) {
         });
 }
 
-TEST(HttpClient, MayOutliveItsLoop) {
-    const Watchdog watchdog;
-    const std::size_t descriptors = penstock::testing::open_descriptors();
-    {
-        Client client;
-        for (int i = 0; i < 2; ++i) {
-            run(with_server(answering(describe), [&](const ScriptedServer& server) -> Task<> {
-                EXPECT_TRUE(co_await client.get(server.url));
-            }));
-        }
-    }
-    EXPECT_EQ(penstock::testing::open_descriptors(), descriptors);
-}
-
 TEST(HttpClient, RefusesOptionsWithoutMeaning) {
     EXPECT_THROW(Client(ClientOptions{.timeouts = {.whole = -1ms}}), std::invalid_argument);
     EXPECT_THROW(Client(ClientOptions{.buffer = 0}), std::invalid_argument);
     EXPECT_THROW(Client(ClientOptions{.user_agent = "a\r\nb"}), std::invalid_argument);
-}
-
-TEST(HttpClient, LimitsConnections) {
-    std::size_t open = 0;
-    std::size_t most = 0;
-    with(answering([&](ServedConnection& connection, ReceivedRequest /*request*/) -> Task<> {
-             most = std::max(most, ++open);
-             (void)co_await penstock::sleep_for(2ms);
-             --open;
-             (void)co_await connection.respond(200);
-         }),
-         [&](const ScriptedServer& server) -> Task<> {
-             Client client(ClientOptions{.connections_per_host = 3});
-             expect(co_await penstock::for_each_concurrent(
-                 std::vector<int>(30), 30, [&](int) -> Task<Result<>> {
-                     co_await penstock::unwrap(client.get(server.url));
-                     co_return Result<>();
-                 }));
-             EXPECT_EQ(most, 3U);
-             EXPECT_LE(server.connections, 3U);
-         });
-}
-
-TEST(HttpClient, RepeatsARequestOnAConnectionThatWasClosed) {
-    with(
-        [](ServedConnection& connection) -> Task<> {
-            const auto request = co_await connection.request();
-            if (request && connection.number() == 0) {
-                (void)co_await connection.respond(200, "first");
-                (void)co_await connection.head(); // closes when the next request comes
-                co_return;
-            }
-            (void)co_await connection.respond(200, request->body);
-        },
-        [](const ScriptedServer& server) -> Task<> {
-            Client client;
-            EXPECT_EQ(expect(co_await client.get(server.url)).body, "first");
-            const auto make = [] { return words({"a", "b"}); };
-            EXPECT_EQ(
-                expect(co_await client.post(server.url, RequestBody::repeatable(make, 2))).body,
-                "ab");
-            EXPECT_EQ(server.connections, 2U);
-        });
-}
-
-TEST(HttpClient, RepeatsATextOnAConnectionThatWasClosed) {
-    with(
-        [](ServedConnection& connection) -> Task<> {
-            const auto request = co_await connection.request();
-            if (request && connection.number() == 0) {
-                (void)co_await connection.respond(200, "first");
-                (void)co_await connection.head();
-                co_return;
-            }
-            (void)co_await connection.respond(200, request->body);
-        },
-        [](const ScriptedServer& server) -> Task<> {
-            Client client;
-            EXPECT_EQ(expect(co_await client.get(server.url)).body, "first");
-            EXPECT_EQ(expect(co_await client.post(server.url, "text")).body, "text");
-            EXPECT_EQ(server.connections, 2U);
-        });
-}
-
-TEST(HttpClient, TakesNothingForAResponseThatCameBeforeItsRequest) {
-    penstock::sync::Event first_is_read;
-    penstock::sync::Event second_is_sent;
-    with(
-        [&](ServedConnection& connection) -> Task<> {
-            const auto request = co_await connection.request();
-            if (request && connection.number() == 0) {
-                (void)co_await connection.respond(200, "first");
-                (void)co_await first_is_read.wait();
-                (void)co_await connection.respond(200, "nobody asked");
-                second_is_sent.set();
-                (void)co_await connection.head();
-                co_return;
-            }
-            (void)co_await connection.respond(200, request ? request->body : "nothing");
-        },
-        [&](const ScriptedServer& server) -> Task<> {
-            Client client;
-            EXPECT_EQ(expect(co_await client.get(server.url)).body, "first");
-            first_is_read.set();
-            (void)co_await second_is_sent.wait();
-            EXPECT_EQ(expect(co_await client.post(server.url, "asked")).body, "asked");
-            EXPECT_EQ(server.connections, 2U);
-        });
 }
 
 TEST(HttpClient, DownloadsFilesInTheExample) {

@@ -189,4 +189,17 @@ inline ServeFunction answering(std::function<Task<>(ServedConnection&, ReceivedR
     };
 }
 
+/// Tells the request.
+inline Task<> describe(ServedConnection& connection, ReceivedRequest request) {
+    (void)co_await connection.respond(200, request.method + " " + request.target + " [" +
+                                               request.body + "]");
+}
+
+inline AsyncGenerator<std::string> words(std::vector<std::string> texts) {
+    for (std::string& text : texts) {
+        (void)co_await yield();
+        co_yield std::move(text);
+    }
+}
+
 } // namespace penstock::testing
