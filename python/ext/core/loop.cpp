@@ -281,6 +281,7 @@ void close_native(LoopObject* loop) noexcept {
     drop_reserve(loop);
     delete std::exchange(loop->datagrams, nullptr);
     delete std::exchange(loop->senders, nullptr);
+    delete std::exchange(loop->record_memory, nullptr);
 }
 
 /// The handles of all timers, in no particular order: new references in a list of its own.

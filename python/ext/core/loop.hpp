@@ -51,13 +51,14 @@ struct LoopObject {
     OpenTransports<SocketTransportObject> transports;        ///< owns a reference to each
     OpenTransports<DatagramTransportObject> datagram_transports;
     DatagramBatch* datagrams; ///< receive buffers of datagram transports; made by the first receive
-    FileEngineObject* file_engine; ///< owned; made by the first file operation
-    AddressCache* senders;         ///< source addresses of datagrams; made with `datagrams`
-    char* read_buffer;             ///< used by `ReadBuffer` only; null while a read uses it
-    PyObject* spare_bytes;         ///< for `ReceivedBytes`, or null
-    std::size_t spare_capacity;    ///< of `spare_bytes`
-    void* reserve;                 ///< see `ReleasedReserve`, or null
-    HandleObject* handle_freelist; ///< linked through `callback`
+    FileEngineObject* file_engine;    ///< owned; made by the first file operation
+    AddressCache* senders;            ///< source addresses of datagrams; made with `datagrams`
+    char* read_buffer;                ///< used by `ReadBuffer` only; null while a read uses it
+    PyObject* spare_bytes;            ///< for `ReceivedBytes`, or null
+    std::size_t spare_capacity;       ///< of `spare_bytes`
+    std::vector<char>* record_memory; ///< for the records of a TLS transport that sends, or null
+    void* reserve;                    ///< see `ReleasedReserve`, or null
+    HandleObject* handle_freelist;    ///< linked through `callback`
     unsigned handle_freelist_size;
     unsigned long owner_thread; ///< the thread that made the loop, then the one that ran it last
     PyObject* thread_id;        ///< None or the running thread's id, as in BaseEventLoop

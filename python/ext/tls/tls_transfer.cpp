@@ -23,6 +23,35 @@ constexpr std::size_t send_size = std::size_t{128} * 1024;
 /// The content of one OpenSSL record.
 constexpr std::size_t largest_record = 16384;
 
+/// A vector that grew to `send_size` and one record more has at most twice as much.
+constexpr std::size_t most_memory_kept = std::size_t{512} * 1024;
+
+/// Gives a session without memory for records the loop's. The connections of a loop combine their
+/// records in the same warm memory, one after the other, and an idle one holds none.
+void take_record_memory(TlsTransportObject* tls) noexcept {
+    std::vector<char>& output = tls->session->output();
+    if (output.capacity() == 0 && tls->loop != nullptr && tls->loop->record_memory != nullptr) {
+        output.swap(*tls->loop->record_memory);
+    }
+}
+
+/// Drops the records of a session, and returns their memory to the loop.
+void return_record_memory(TlsTransportObject* tls) noexcept {
+    std::vector<char> memory;
+    memory.swap(tls->session->output());
+    memory.clear();
+    LoopObject* loop = tls->loop;
+    if (loop == nullptr || loop->closed || memory.capacity() > most_memory_kept) {
+        return;
+    }
+    if (loop->record_memory == nullptr) {
+        loop->record_memory = new (std::nothrow) std::vector<char>;
+    }
+    if (loop->record_memory != nullptr && loop->record_memory->capacity() < memory.capacity()) {
+        loop->record_memory->swap(memory);
+    }
+}
+
 void send_record(void* raw, const char* record, std::size_t size) {
     send_copy(static_cast<SocketTransportObject*>(raw), record, size);
 }
@@ -162,6 +191,9 @@ bool encrypt(TlsTransportObject* tls, const char* data, std::size_t size,
     // A single record is sent from OpenSSL's buffer. Several are combined for one system call.
     const TlsSession::Send send = size <= largest_record ? &send_record : nullptr;
     while (count < size && !tls->raw_writing_paused) {
+        if (send == nullptr) {
+            take_record_memory(tls);
+        }
         std::size_t part = 0;
         const Outcome outcome = session.write(data + count, size - count, part, send, tls->raw);
         count += part;
@@ -351,7 +383,7 @@ void send_output(TlsTransportObject* tls) noexcept {
     if (tls->raw != nullptr) {
         send_copy(tls->raw, output.data(), output.size());
     }
-    output.clear();
+    return_record_memory(tls);
 }
 
 bool add_to_backlog(TlsTransportObject* tls, PyObject* data, std::size_t offset) noexcept {

@@ -15,7 +15,8 @@ import pytest
 
 from .certificates import client_context, server_context
 from .conftest import LoopFactory, Run
-from .peers import Recorder
+from .peers import Recorder, until
+from .resident_memory import measures_memory, resident_bytes
 from .tls_peers import tls_client, tls_pair, tls_server
 
 CONNECTIONS = 300
@@ -26,6 +27,46 @@ def _census() -> Counter[str]:
     names = ("SSLTransport", "SocketTransport", "SSLObject", "_SSLSocket", "Recorder", "Echo")
     counted = Counter(type(thing).__name__ for thing in gc.get_objects())
     return Counter({name: counted[name] for name in names})
+
+
+@measures_memory
+@pytest.mark.usefixtures("only_penstock")  # asyncio's keeps buffers of 256 KiB for each
+def test_an_idle_connection_holds_no_memory_for_what_it_has_sent(run: Run) -> None:
+    count, size = 80, 128 * 1024
+    data = bytes(size)
+
+    class Counting(Recorder):
+        """Keeps nothing of what it receives."""
+
+        got = 0
+
+        def data_received(self, data: bytes) -> None:
+            self.got += len(data)
+
+    async def main() -> int:
+        servers: list[Counting] = []
+
+        def serve() -> Counting:
+            servers.append(Counting())
+            return servers[-1]
+
+        async with tls_server(serve) as port:
+            clients = [(await tls_client(Counting, port))[1] for _ in range(count)]
+            await until(lambda: all(each.connected.is_set() for each in servers))
+            servers[0].transport.write(data)  # what all connections share
+            await until(lambda: sum(each.got for each in clients) == size)
+            before = resident_bytes()
+            for server in servers[1:]:
+                server.transport.write(data)
+            await until(lambda: all(each.got == size for each in clients))
+            after = resident_bytes()
+            for each in clients:
+                each.transport.abort()
+            for each in servers:
+                await each.closed.wait()
+        return after - before
+
+    assert run(main()) < count * size // 4
 
 
 def test_connections_are_freed_when_they_end(run: Run, loop_name: str) -> None:

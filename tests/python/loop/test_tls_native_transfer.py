@@ -60,6 +60,41 @@ def test_every_size_near_a_records_size_arrives_whole(run: Run) -> None:
     run(main())
 
 
+@pytest.mark.parametrize("size", [20_000, 200_000, 3_000_000])
+def test_a_write_from_the_flow_control_of_another_connection_is_not_mixed_with_it(
+    run: Run, size: int
+) -> None:
+    class Chained(Recorder):
+        other: Any = None
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            if self.other is not None:
+                self.other.write(MEGABYTE[: size // 3])
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            if self.other is not None:
+                self.other.write(MEGABYTE[size // 3 : size])
+
+    async def main() -> None:
+        async with tls_pair(Chained, Recorder) as one, tls_pair(Chained, Recorder) as two:
+            one.transport.set_write_buffer_limits(high=1)
+            one.client.other = two.transport
+            sent = MEGABYTE * (1 + size // len(MEGABYTE))
+            one.transport.write(sent[:size])
+            two.transport.write(b"behind")
+            assert await one.server.received(size) == sent[:size]
+            got = await two.server.received(len(b"behind"))
+            assert got[:6] in (b"behind", MEGABYTE[:6])
+            if one.client.calls.count("pause"):
+                whole = len(MEGABYTE[:size]) + 6
+                got = await two.server.received(whole)
+                assert sorted(got) == sorted(MEGABYTE[:size] + b"behind")
+
+    run(main())
+
+
 def test_many_small_records_arrive_in_order(run: Run) -> None:
     async def main() -> None:
         async with tls_pair(Recorder, Recorder) as pair:
