@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import tty
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,48 @@ def test_a_terminal_works_as_a_pipe(loop: asyncio.AbstractEventLoop, run: Run) -
         writing.abort()
         await reader.closed.wait()
         await writer.closed.wait()
+
+    run(main())
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_all_that_a_child_has_written_to_its_terminal_is_read_before_its_end(
+    loop: asyncio.AbstractEventLoop, run: Run, watched: bool
+) -> None:
+    # libuv 4997: the hang-up comes with data, of which a read returns a part.
+    data = bytes(range(1, 201)) * 1000
+
+    async def main() -> None:
+        controlling, terminal = os.openpty()
+        tty.setraw(terminal)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            "import sys; sys.stdout.buffer.write(bytes(range(1, 201)) * 1000)",
+            stdout=terminal,
+        )
+        os.close(terminal)
+        received = bytearray()
+        if not watched:
+            reading = os.fdopen(controlling, "rb", 0)
+            _, protocol = await loop.connect_read_pipe(Recorder, reading)
+            await protocol.closed.wait()
+            received += protocol.data
+        else:
+            ended = asyncio.Event()
+
+            def read() -> None:
+                try:
+                    received.extend(os.read(controlling, 1000))
+                except OSError:  # EIO: the last descriptor of the terminal is closed
+                    loop.remove_reader(controlling)
+                    ended.set()
+
+            loop.add_reader(controlling, read)
+            await ended.wait()
+            os.close(controlling)
+        assert await process.wait() == 0
+        assert bytes(received) == data
 
     run(main())
 

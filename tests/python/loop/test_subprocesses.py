@@ -359,3 +359,57 @@ def test_exit_codes_arrive_even_if_the_kernel_refuses_process_descriptors(
         pytest.skip("asyncio's own loop has checked for them at its creation")
     monkeypatch.setattr(os, "pidfd_open", refused)
     assert run(main()) == 3
+
+
+NEXT_PROCESS_ID = Path("/proc/sys/kernel/ns_last_pid")
+
+
+@pytest.mark.skipif(
+    not os.access(NEXT_PROCESS_ID, os.W_OK), reason="the next process id cannot be chosen here"
+)
+@pytest.mark.parametrize("watched_by", ["descriptor", "thread"])
+@pytest.mark.usefixtures("fresh_child_watcher", "only_penstock")
+def test_a_new_child_may_get_the_process_id_of_one_whose_end_is_being_told(
+    loop: asyncio.AbstractEventLoop,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    watched_by: str,
+) -> None:
+    # zuvloop 82: the end of the first child removed what was registered for the second one.
+    def refused(pid: int, flags: int = 0) -> int:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    class Protocol(asyncio.SubprocessProtocol):
+        def __init__(self) -> None:
+            self.ended = loop.create_future()
+
+        def process_exited(self) -> None:
+            self.ended.set_result(None)
+
+    async def start(source: str) -> tuple[Any, Any]:
+        return await loop.subprocess_exec(
+            Protocol, "sh", "-c", source, stdin=None, stdout=None, stderr=None
+        )
+
+    async def main() -> bool:
+        first, protocol = await start("exit 1")
+        await protocol.ended
+        NEXT_PROCESS_ID.write_text(str(first.get_pid() - 1))
+        second, other = await start("exec sleep 600")
+        reused = bool(second.get_pid() == first.get_pid())
+        with pytest.raises(ProcessLookupError):
+            first.kill()
+        first.close()
+        await asyncio.sleep(0)
+        assert second.get_returncode() is None
+        os.kill(second.get_pid(), 0)
+        second.kill()
+        await other.ended
+        assert (first.get_returncode(), second.get_returncode()) == (1, -signal.SIGKILL)
+        second.close()
+        return reused
+
+    if watched_by == "thread":
+        monkeypatch.setattr(os, "pidfd_open", refused)
+    # Another process may begin in between.
+    assert any(run(main()) for _ in range(50))
