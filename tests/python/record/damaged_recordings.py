@@ -396,6 +396,7 @@ def run(
             gc.freeze()  # A child does not copy what its parent has imported.
             codes, faults = examine(Trial(original, commands, seed, cut=False), flipped)
             cut_codes, cut_faults = examine(Trial(original, commands, seed, cut=True), truncated)
+            gc.unfreeze()
             yield (
                 original.name,
                 {
