@@ -7,7 +7,7 @@ import random
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from penstock.record import (
     SinkWriteError,
     SqliteSink,
 )
+from penstock.record._stored.sound_tables import converted
 from tests.python.record.batches import flow_batch
 from tests.python.record.damaged_recordings import (
     COMMANDS,
@@ -173,6 +174,35 @@ def test_a_csv_file_of_whole_numbers_and_later_others_needs_no_description(tmp_p
     flows, places = read(path)
     assert places == ["line 10"]
     assert len(flows) == 4999
+
+
+@pytest.mark.parametrize("tells", ["the row", "another row", "no row", "a row beyond"])
+@pytest.mark.parametrize("bad", [[], [0], [999], [3, 4, 700], [*range(0, 1000, 7)]])
+def test_every_damaged_row_is_found_whatever_a_failure_tells(tells: str, bad: list[int]) -> None:
+    refused: list[int] = []
+    calls = 0
+
+    def convert(rows: Sequence[int]) -> list[int]:
+        nonlocal calls
+        calls += 1
+        wrong = [place for place, row in enumerate(rows) if row in bad]
+        if wrong:
+            place = {"the row": wrong[0], "another row": len(rows) // 3, "a row beyond": 5000}
+            raise ValueError(f"Row #{place.get(tells, -1) + 1}: invalid")
+        return list(rows)
+
+    def suspect(error: Exception) -> int | None:
+        return int(re.findall(r"\d+", str(error))[0]) - 1
+
+    def refuse(row: int, reason: str) -> None:
+        assert "invalid" in reason
+        refused.append(row)
+
+    tables = converted(range(1000), convert, refuse, None if tells == "no row" else suspect)
+    assert refused == bad
+    assert [row for table in tables for row in table] == sorted({*range(1000)}.difference(bad))
+    if tells == "the row" and len(bad) < 5:
+        assert calls <= 1 + 3 * len(bad)
 
 
 def test_damaged_pages_of_a_database_cost_only_their_rows(tmp_path: Path) -> None:

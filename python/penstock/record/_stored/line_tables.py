@@ -50,6 +50,7 @@ _PIECE_BYTES = 4 << 20
 _LONGEST_HEAD = 1 << 20
 _LARGEST_ROW = 16 << 20
 _MOST_LINES_BACK = 1000
+_ROW = re.compile(r"\bRow #(\d+): ")
 _CELL = re.compile(
     r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): (.*)", re.DOTALL
 )
@@ -221,7 +222,7 @@ def _read_rows(
 
     tables = []
     for rows in _pieces(path, rows_of(io.BytesIO(data), layout, line=line), layout, damages):
-        tables += converted(rows, convert, refuse)
+        tables += converted(rows, convert, refuse, _row_of)
         if plain is None and tables:
             types = types_of(tables[0], names)
     if not tables:
@@ -268,6 +269,12 @@ def _with_devices(table: Any, plain: Any) -> Any:
         device = table.schema.get_field_index("device")
         table = table.set_column(device, "device", table.column(device).fill_null(""))
     return table if plain is None else table.cast(plain)
+
+
+def _row_of(error: Exception) -> int | None:
+    """The place of the row of which an error of pyarrow's reader tells."""
+    match = _ROW.search(str(error))
+    return None if match is None else int(match[1]) - 1
 
 
 def _plainly(reason: str, names: Sequence[str]) -> str:

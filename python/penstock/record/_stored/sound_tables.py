@@ -32,6 +32,7 @@ __all__ = [
 Row = TypeVar("Row")
 
 _REQUIRED = ("device", "t_utc", "t_mono_ns", "requested_at", "received_at", "latency_s")
+_MOST_GUESSES = 24
 _TEXTS = ("device", "unit_id", "status", "error", "event", "message", "error_code")
 
 
@@ -80,11 +81,21 @@ def converted(
     rows: Sequence[Row],
     convert: Callable[[Sequence[Row]], Any],
     refuse: Callable[[Row, str], None],
+    suspect: Callable[[Exception], int | None] | None = None,
+    guesses: int = _MOST_GUESSES,
 ) -> list[Any]:
     """Tables of the rows that ``convert`` takes; each of the others goes to ``refuse``.
 
-    A failure says nothing about which row it was, so the rows are halved until it is one: a few
-    damaged rows cost some dozen conversions, and good ones only one.
+    A failure may say nothing about which row it was: the rows are halved until it is one. A few
+    damaged rows cost some dozen conversions then, and good ones only one.
+
+    Args:
+        rows: in order.
+        convert: makes a table of all rows it is given, or fails.
+        refuse: gets a row and what is wrong with it.
+        suspect: the place of the row of which a failure tells; None if it tells of none. That row
+            is tried alone, which saves most conversions. It may be wrong.
+        guesses: how often it is asked: with many damaged rows, halves are better.
     """
     try:
         return [convert(rows)] if rows else []
@@ -92,10 +103,14 @@ def converted(
         if len(rows) == 1:
             refuse(rows[0], reason_of(error))
             return []
-    half = len(rows) // 2
+        found = suspect(error) if suspect is not None and guesses > 0 else None
+    if found is not None and 0 <= found < len(rows):
+        parts = [rows[:found], rows[found : found + 1], rows[found + 1 :]]
+    else:
+        half = len(rows) // 2
+        parts = [rows[:half], rows[half:]]
     return [
-        *converted(rows[:half], convert, refuse),
-        *converted(rows[half:], convert, refuse),
+        table for part in parts for table in converted(part, convert, refuse, suspect, guesses - 1)
     ]
 
 
