@@ -18,7 +18,7 @@ PyObject** place_of(PyTypeObject* type, PyObject* instance, PyObject* slot) noex
                                                 member->d_member->offset);
         }
     }
-    PyErr_Format(PyExc_TypeError, "%R is no slot of %s", slot, type->tp_name);
+    PyErr_Format(PyExc_TypeError, "%R is not a slot of %s", slot, type->tp_name);
     return nullptr;
 }
 

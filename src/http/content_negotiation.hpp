@@ -9,9 +9,9 @@
 
 namespace penstock::http {
 
-/// The place of the coding that Accept-Encoding prefers (RFC 9110, section 12.5.3), of several the
-/// first. Nothing: none of them, or the body as it is. Without the field that is what is meant to
-/// be sent. An empty name is left out.
+/// The place of the coding that Accept-Encoding prefers (RFC 9110, section 12.5.3), the first of
+/// several. Nothing if it prefers none of them, or the body as it is; without the field, the body
+/// is sent as it is. An empty name is left out.
 [[nodiscard]] std::optional<std::size_t>
 negotiate_coding(const Fields& fields, std::span<const std::string_view> codings) noexcept;
 

@@ -311,7 +311,7 @@ Task<Result<>> ServerExchange::copy_file(fs::File& file, std::uint64_t offset, s
 }
 
 std::chrono::nanoseconds ServerExchange::body_time_left() const noexcept {
-    constexpr std::uint64_t most = std::uint64_t{1} << 32; // seconds: a century is no limit
+    constexpr std::uint64_t most = std::uint64_t{1} << 32; // seconds: more than a century
     const ServerTimeouts& timeouts = server_.options.timeouts;
     const std::uint64_t rate = std::max<std::uint64_t>(timeouts.body_rate, 1);
     const std::chrono::seconds earned(std::min(body_size_ / rate, most));

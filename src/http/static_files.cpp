@@ -122,7 +122,7 @@ unsigned long long modified_at(const struct stat& status) noexcept {
 }
 
 /// Strong: it changes with each write that the file system's clock can tell apart. A coding is a
-/// representation of its own, also when its size and time are those of the original.
+/// representation of its own, even if its size and time are those of the original.
 std::string entity_tag(const struct stat& status, std::string_view coding) {
     std::array<char, 64> text{};
     const int size =

@@ -55,7 +55,7 @@ private:
     [[nodiscard]] std::coroutine_handle<> finish(Result<> served) noexcept;
     [[nodiscard]] static Task<void> close_one(Keeper keeper);
 
-    std::unique_ptr<penstock::detail::Seat> seat_; ///< null: it has ended, but for who keeps it
+    std::unique_ptr<penstock::detail::Seat> seat_; ///< null: it has ended, but a Keeper has it
     const Handler* handler_;                       ///< until it was called
     WebSocket socket_;                             ///< closed before the seat is free
     std::optional<Task<Result<>>> task_;           ///< the handler's, and then the goodbye

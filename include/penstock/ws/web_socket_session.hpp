@@ -25,7 +25,7 @@
 namespace penstock::ws {
 
 struct SessionOptions {
-    /// Of each connection.
+    /// The options of each connection.
     ConnectOptions connect{};
     /// Before another attempt, the session waits for a random part of a bound. The bound starts
     /// with `first_delay` and doubles with each attempt, up to `longest_delay`.

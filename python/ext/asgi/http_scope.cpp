@@ -88,7 +88,7 @@ Dictionaries copied_keys(const ModuleState* state) noexcept {
     return {state->name_asgi, state->name_extensions, state->name_state};
 }
 
-/// The values under those keys: null where that is no dictionary. False with an exception set.
+/// The values under those keys: null where one is not a dictionary. False with an exception set.
 bool find_copied(const ModuleState* state, PyObject* scope, Dictionaries& found) noexcept {
     const Dictionaries keys = copied_keys(state);
     for (std::size_t i = 0; i < keys.size(); ++i) {

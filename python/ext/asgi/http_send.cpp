@@ -164,7 +164,7 @@ PyObject* send_start(HttpRequestObject* request, PyObject* message) {
         return nullptr;
     }
     if (code < 200 || code > 999) {
-        PyErr_Format(PyExc_ValueError, "the status of a response is 200 to 999, not %R",
+        PyErr_Format(PyExc_ValueError, "the status of a response must be from 200 to 999, not %R",
                      status.get());
         return nullptr;
     }

@@ -235,7 +235,7 @@ PyObject* server_sweep(PyObject* self, PyObject* /*unused*/) {
     }
     for (const Ref& object : overdue) {
         HttpConnectionObject* connection = http_of(object.get());
-        // Code of the program, as of its log, may have run at the end of those before.
+        // Code of the program, such as its log, may have run at the end of those before.
         if (!is_overdue(server, connection, now)) {
             continue;
         }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr long long largest_read_ahead = 128 << 10;
 
-/// Of the loop's time slice, beside the bytes of a read.
+/// What a read takes of the loop's time slice, beside its bytes.
 constexpr std::int64_t cost_of_read = 4096;
 
 /// Copies up to `size` bytes at `offset` from the page cache; `complete` only without an error.

@@ -327,7 +327,7 @@ PyObject* call_write(PyObject* self, PyObject* data) {
     return make_file_step(file_of(self), write_method, {data});
 }
 
-/// Of this method None is no size, so a call without one passes -1.
+/// This method does not take None for a size, so a call without a size passes -1.
 PyObject* call_read1(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                      PyObject* keywords) {
     const Py_ssize_t named = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;

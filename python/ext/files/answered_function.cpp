@@ -142,7 +142,7 @@ PyObject* function_new(PyTypeObject* type, PyObject* arguments, PyObject* /*keyw
     }
     const CachedQuestion* question = find_cached_question(name);
     if (question == nullptr) {
-        return PyErr_Format(PyExc_ValueError, "%s is no question to the caches", name);
+        return PyErr_Format(PyExc_ValueError, "%s is not a question to the caches", name);
     }
     PyObject* self = type->tp_alloc(type, 0);
     if (self != nullptr) {

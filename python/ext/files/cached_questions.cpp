@@ -60,7 +60,8 @@ int access_from_cache(const char* path, int mode) noexcept {
     return errno == EACCES || errno == EROFS ? errno : EAGAIN;
 }
 
-/// Of the loop's time slice, in bytes that could be copied meanwhile: three system calls.
+/// What it takes of the loop's time slice, in bytes that could be copied meanwhile: three system
+/// calls.
 constexpr std::int64_t cost_of_question = 8192;
 
 /// Whether a question may be answered now. If not, the operation that the caller makes instead

@@ -120,7 +120,7 @@ std::array<PyGetSetDef, 2> FileOperationObject::own_attributes() noexcept {
     return {
         PyGetSetDef{"in_flight", &get_in_flight, nullptr, "Whether it is in flight.", nullptr},
         PyGetSetDef{"transferred", &get_transferred, nullptr,
-                    "How many bytes it has moved, also if it has failed or was cancelled.",
+                    "How many bytes it has moved, even if it has failed or was cancelled.",
                     nullptr},
     };
 }

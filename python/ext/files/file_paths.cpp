@@ -54,7 +54,8 @@ void prepare_stat(FileOperationObject* operation) {
                                STATX_BASIC_STATS, operation->fd >= 0 ? operation->fd : AT_FDCWD);
 }
 
-/// Of the loop's time slice, in bytes that could be copied meanwhile: three system calls.
+/// What it takes of the loop's time slice, in bytes that could be copied meanwhile: three system
+/// calls.
 constexpr std::int64_t cost_of_status = 8192;
 
 /// Asks at once if the names are cached and the file system is a local one.

@@ -13,7 +13,7 @@ namespace penstock::python {
 /// become a new bytes object.
 class SystemPath {
 public:
-    /// Without a text, and with an exception set, for what is no path.
+    /// If `given` is not a path: without a text, and with an exception set.
     explicit SystemPath(PyObject* given) noexcept {
         if (PyUnicode_CheckExact(given) && PyUnicode_IS_COMPACT_ASCII(given)) {
             const auto* text = static_cast<const char*>(PyUnicode_DATA(given));

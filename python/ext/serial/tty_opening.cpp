@@ -166,7 +166,7 @@ PyObject* open_tty(PyObject* /*module*/, PyObject* arguments) noexcept {
     return result;
 }
 
-/// Of the steps of a closing: which have failed, and why.
+/// Which steps of a closing have failed, and why.
 struct Failures {
     int errors[3] = {0, 0, 0};
     int count = 0;

@@ -75,7 +75,7 @@ inline WebSocketConnectionObject* websocket_of(PyObject* object) noexcept {
 
 // Shared by websocket_connection.cpp and websocket_receive.cpp.
 
-/// Of one receive: see the fields of `WebSocketReceiveObject`.
+/// What one receive asks for: see the fields of `WebSocketReceiveObject`.
 struct ReceiveKind {
     bool iterating = false;
     bool raw = false;

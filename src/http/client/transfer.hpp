@@ -85,8 +85,8 @@ struct TransferRequest {
 /// at a time.
 ///
 /// Its callbacks run inside libcurl, so they resume nothing: they note what has happened, and the
-/// waiting task runs when libcurl has returned. That task may then end the transfer, also destroy
-/// it: destroying it takes it out of the multi handle. `head` and `trailers` stay valid until then.
+/// waiting task runs when libcurl has returned. That task may then end the transfer, and destroy
+/// it, which takes it out of the multi handle. `head` and `trailers` stay valid until then.
 ///
 /// Thread safety: only on the thread of its loop.
 class Transfer : public io::ListHook<Transfer> {

@@ -123,7 +123,7 @@ private:
     const std::uint32_t max_transfer_;
     CompletionEvent& event_;
 
-    // Of the loop's thread.
+    // Used by the loop's thread only.
     OperationList added_;
     OperationList added_transfers_;
     OperationList delivering_;

@@ -162,7 +162,7 @@ def test_what_is_no_slot_of_the_class_is_refused() -> None:
     slots = slots_of(ParsedFrame)
     with pytest.raises(TypeError, match="a value for each slot"):
         filled(ParsedFrame, slots, "A")
-    with pytest.raises(TypeError, match="is no slot of"):
+    with pytest.raises(TypeError, match="is not a slot of"):
         filled(ParsedFrame, (slots_of(Reading)[0],), "A")
-    with pytest.raises(TypeError, match="is no slot of"):
+    with pytest.raises(TypeError, match="is not a slot of"):
         filled(ParsedFrame, ("unit_id",), "A")

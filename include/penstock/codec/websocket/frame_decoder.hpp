@@ -56,7 +56,7 @@ public:
         bool ascii = false;      ///< `data`: all of the message up to here is ASCII text
         /// `close`: the code, or `close_code::none`.
         std::uint16_t code = 0;
-        /// Valid while the input is. Of a control frame: also until the next call.
+        /// Valid while the input is; that of a control frame only until the next call.
         std::span<std::byte> payload;
         /// `data`: how many bytes of this frame are still to come.
         std::uint64_t frame_remaining = 0;

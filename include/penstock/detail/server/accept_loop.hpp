@@ -101,8 +101,8 @@ public:
     private:
         friend class Home;
 
-        /// The home ends: no task can be spawned any more. The connection frees itself, and is no
-        /// resident then.
+        /// The home ends: no task can be spawned any more. The connection frees itself, and leaves
+        /// the home.
         virtual void leave() noexcept = 0;
     };
 

@@ -95,7 +95,7 @@ private:
 
 class StatusOperation final : public FileSystemOperation<StatusOperation, Status> {
 public:
-    /// Of an open file.
+    /// The status of an open file.
     explicit StatusOperation(SharedDescriptor file) noexcept;
     StatusOperation(std::string_view path, bool follow);
     void describe(io::FileOperation& request) noexcept;

@@ -288,7 +288,7 @@ struct FileOperation {
         short awaited_events = 0;            ///< while it waits for `awaited_fd` (poll(2))
         int awaited_fd = -1;
 
-        // Of a `read_file`.
+        // For a `read_file`.
         bool needs_capacity = false; ///< `result` is the capacity that it needs
         bool tail_requested = false; ///< a request for `tail` was submitted
         bool tail_read = false;      ///< `tail` is the byte beyond the buffer's end

@@ -32,7 +32,7 @@ namespace penstock::ws::detail {
 
 /// The payload of a control frame that waits to be sent.
 struct PendingControl {
-    /// Of the largest frame: two bytes, a mask key, the payload.
+    /// The largest frame: two bytes, a mask key, the payload.
     static constexpr std::size_t frame_size = 6 + codec::websocket::maximum_control_payload;
 
     bool waiting = false;
@@ -47,8 +47,8 @@ struct PendingControl {
 };
 
 /// Control frames that a receiver queues. It never waits for the turn of a sender, whose progress
-/// may depend on the receiver: the holder of the turn sends them. Of several pings only the last
-/// one is answered then (RFC 6455, section 5.5.3).
+/// may depend on the receiver: the holder of the turn sends them. Only the last of several pings
+/// is answered then (RFC 6455, section 5.5.3).
 struct PendingControls {
     PendingControl pong;
     PendingControl close;
@@ -125,7 +125,7 @@ public:
     /// A message that begins from now on is received as a whole.
     void expect_whole() noexcept {
         if (decoder_) {
-            decoder_->limit_frames(limits.message); // as of a new one
+            decoder_->limit_frames(limits.message); // the limit of a new one
         }
     }
     /// Frees it before a wait, if a new one would go on as well. That of a connection that
