@@ -14,7 +14,6 @@
 #include <penstock/penstock.hpp>
 
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -53,15 +52,6 @@ Task<Result<>> size(http::Request& request, http::Response& response) {
     }
 }
 
-Task<Result<>> stop_on_signal(http::Server& server) {
-    Signal stop = co_await unwrap(Signal::on({SIGINT, SIGTERM}));
-    (void)co_await stop.wait();
-    std::printf("stopping\n");
-    std::fflush(stdout);
-    server.stop(5s);
-    co_return Result<>();
-}
-
 Task<Result<>> serve(std::uint16_t port, std::string folder) {
     http::ServerOptions options;
     options.http2 = true;
@@ -74,8 +64,11 @@ Task<Result<>> serve(std::uint16_t port, std::string folder) {
         co_await unwrap(net::TcpListener::listen(net::Endpoint::loopback(port)));
     std::printf("listening on %s\n", listener.local_endpoint()->to_string().c_str());
     std::fflush(stdout);
-    const auto ended = co_await all(server.serve(std::move(listener)), stop_on_signal(server));
-    co_return ended ? Result<>() : failure(ended.error());
+    co_return co_await until_signal(server.serve(std::move(listener)), [&server] {
+        std::printf("stopping\n");
+        std::fflush(stdout);
+        server.stop(5s);
+    });
 }
 
 } // namespace

@@ -9,7 +9,6 @@
 #include <penstock/penstock.hpp>
 
 #include <array>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -64,15 +63,6 @@ Task<Result<>> tell(http::EventStream& events, int& listeners) {
     }
 }
 
-Task<Result<>> stop_on_signal(http::Server& server) {
-    Signal stop = co_await unwrap(Signal::on({SIGINT, SIGTERM}));
-    (void)co_await stop.wait();
-    std::puts("stopping");
-    std::fflush(stdout);
-    server.stop(0s); // listeners come again by themselves
-    co_return Result<>();
-}
-
 Task<Result<>> serve(std::uint16_t port) {
     int listeners = 0;
     http::Server server;
@@ -86,8 +76,11 @@ Task<Result<>> serve(std::uint16_t port) {
     auto listener = co_await unwrap(net::TcpListener::listen(net::Endpoint::loopback(port)));
     std::printf("listening on %s\n", listener.local_endpoint()->to_string().c_str());
     std::fflush(stdout);
-    const auto ended = co_await all(server.serve(std::move(listener)), stop_on_signal(server));
-    co_return ended ? Result<>() : failure(ended.error());
+    co_return co_await until_signal(server.serve(std::move(listener)), [&server] {
+        std::puts("stopping");
+        std::fflush(stdout);
+        server.stop(0s); // listeners come again by themselves
+    });
 }
 
 } // namespace

@@ -12,7 +12,6 @@
 
 #include <charconv>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -47,7 +46,6 @@ private:
 };
 
 Task<Result<>> serve(std::uint16_t port) {
-    Signal stop = co_await unwrap(Signal::on({SIGINT, SIGTERM}));
     ws::Topics topics;
     ws::Server server = co_await unwrap(ws::Server::listen(
         net::Endpoint::loopback(port), {.accept = {.limits = {.message = 4096}}}));
@@ -55,16 +53,10 @@ Task<Result<>> serve(std::uint16_t port) {
     std::fflush(stdout);
     const ws::Callbacks guests([&] { return Guest(topics); },
                                {.slow_reader = ws::SlowReader::drop_oldest});
-    const auto close = [&]() -> Task<Result<>> {
-        co_await unwrap(stop.wait());
+    co_await unwrap(until_signal(server.serve(guests), [&server] {
         std::puts("stopping");
         server.shutdown(5s);
-        co_return Result<>();
-    };
-    const auto ended = co_await all(server.serve(guests), close());
-    if (!ended) {
-        co_return failure(ended.error());
-    }
+    }));
     std::puts("stopped");
     co_return Result<>();
 }

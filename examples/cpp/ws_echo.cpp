@@ -8,7 +8,6 @@
 #include <penstock/ws.hpp>
 
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -23,17 +22,8 @@ Task<Result<>> echo(ws::WebSocket& socket) {
     }
 }
 
-Task<Result<>> shut_down(ws::Server& server, Signal& stop, std::chrono::milliseconds grace) {
-    co_await unwrap(stop.wait());
-    std::printf("stopping\n");
-    std::fflush(stdout);
-    server.shutdown(grace);
-    co_return Result<>();
-}
-
 Task<Result<>> serve(net::Endpoint endpoint, std::chrono::milliseconds grace) {
     const TraceOnSignal trace; // Ctrl-\ prints where each task waits
-    Signal stop = co_await unwrap(Signal::on({SIGINT, SIGTERM}));
     ws::ServerOptions options{.on_error = [](std::error_code error) {
         std::fprintf(stderr, "ws_echo: %s\n", error.message().c_str());
     }};
@@ -41,8 +31,11 @@ Task<Result<>> serve(net::Endpoint endpoint, std::chrono::milliseconds grace) {
     ws::Server server = co_await unwrap(ws::Server::listen(endpoint, std::move(options)));
     std::printf("listening on %s\n", server.local_endpoint()->to_string().c_str());
     std::fflush(stdout);
-    co_await unwrap(all(server.serve(echo), shut_down(server, stop, grace)));
-    co_return Result<>();
+    co_return co_await until_signal(server.serve(echo), [&server, grace] {
+        std::printf("stopping\n");
+        std::fflush(stdout);
+        server.shutdown(grace);
+    });
 }
 
 } // namespace

@@ -10,6 +10,7 @@
 #include <penstock/event_loop.hpp>
 #include <penstock/result.hpp>
 #include <penstock/signal.hpp>
+#include <penstock/until_signal.hpp>
 
 // Tasks
 #include <penstock/task/all.hpp>

@@ -34,6 +34,26 @@ const std::error_category& json_category() noexcept {
     return *category;
 }
 
+bool is_nested_deeper(std::string_view text, std::size_t most) noexcept {
+    std::size_t depth = 0;
+    bool quoted = false;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        const char c = text[at];
+        if (quoted && c == '\\') {
+            ++at;
+        } else if (c == '"') {
+            quoted = !quoted;
+        } else if (!quoted && (c == '[' || c == '{')) {
+            if (++depth > most) {
+                return true;
+            }
+        } else if (!quoted && (c == ']' || c == '}') && depth > 0) {
+            --depth;
+        }
+    }
+    return false;
+}
+
 bool has_json_type(const Request& request) noexcept {
     constexpr std::string_view suffix = "+json";
     const codec::http::ParameterCursor cursor(

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,14 +18,14 @@
 
 namespace penstock::http {
 
-/// How values of a type become JSON (RFC 8259) and come from it. A program specialises it for the
-/// library of its choice, for one type or for all that the library knows:
+/// How values of a type become JSON (RFC 8259) and come from it. <penstock/http/nlohmann_json.hpp>
+/// has it for nlohmann's library. For another one, a program specialises it, for one type or for
+/// all that the library knows:
 ///
-///     template <> struct penstock::http::JsonCodec<nlohmann::json> {
-///         static std::string write(const nlohmann::json& value) { return value.dump(); }
-///         static std::optional<nlohmann::json> read(std::string_view text) {
-///             auto value = nlohmann::json::parse(text, nullptr, false);
-///             return value.is_discarded() ? std::nullopt : std::optional(std::move(value));
+///     template <Reflected T> struct penstock::http::JsonCodec<T> {
+///         static std::string write(const T& value) { return other::to_json(value); }
+///         static std::optional<T> read(std::string_view text) {
+///             return other::from_json<T>(text);
 ///         }
 ///     };
 ///
@@ -59,6 +60,10 @@ enum class JsonError : std::uint8_t {
 /// Whether the request says that its body is JSON (RFC 6839 for "+json").
 [[nodiscard]] bool has_json_type(const Request& request) noexcept;
 
+/// Whether arrays and objects of a JSON text are nested deeper than that. The text may come from a
+/// client. For libraries that recurse with the depth.
+[[nodiscard]] bool is_nested_deeper(std::string_view text, std::size_t most) noexcept;
+
 /// Reads the body as a value. `RouteOptions::body_limit` holds. Errors: those of `Request::read`,
 /// and `JsonError`. Cancellation: what was read is lost. Throws `std::bad_alloc`.
 template <JsonReadable T> [[nodiscard]] Task<Result<T>> read_json(Request& request) {
@@ -79,6 +84,43 @@ template <JsonWritable T> void write_json(Response& response, const T& value) {
     std::string text = JsonCodec<T>::write(value);
     response.header("Content-Type", "application/json");
     response.body(std::move(text));
+}
+
+/// A handler that reads the body as a value and passes it on:
+///
+///     server.post("/items", http::with_json<Item>(
+///                               [&](Request& request, Response& response, Item item) {
+///                                   store.add(std::move(item));
+///                               }));
+///
+/// The function returns nothing, or `Task<Result<>>`. A body that is not such a value is answered
+/// as an error of `read_json` is.
+template <JsonReadable T, typename Function>
+    requires std::invocable<Function&, Request&, Response&, T>
+[[nodiscard]] auto with_json(Function function) {
+    return [function = std::move(function)](Request& request,
+                                            Response& response) mutable -> Task<Result<>> {
+        T value = co_await unwrap(read_json<T>(request));
+        if constexpr (std::is_void_v<std::invoke_result_t<Function&, Request&, Response&, T>>) {
+            function(request, response, std::move(value));
+            co_return Result<>();
+        } else {
+            co_return co_await function(request, response, std::move(value));
+        }
+    };
+}
+
+/// A handler that sends the value that the function returns:
+///
+///     server.get("/items/{id}", http::as_json([&](Request& request) -> Item {
+///                    return store.at(request.parameter("id"));
+///                }));
+template <typename Function>
+    requires JsonWritable<std::remove_cvref_t<std::invoke_result_t<Function&, Request&>>>
+[[nodiscard]] auto as_json(Function function) {
+    return [function = std::move(function)](Request& request, Response& response) mutable {
+        write_json(response, function(request));
+    };
 }
 
 } // namespace penstock::http

@@ -256,14 +256,20 @@ TEST(Examples, RestServiceKeepsItemsForThoseWhoKnowItsToken) {
             co_await answer_of(server, "POST /items" + end + known + json(R"({"name":"ada"})"));
         EXPECT_TRUE(made.starts_with("HTTP/1.1 201 "));
         EXPECT_NE(made.find("Location: /items/1\r\n"), std::string::npos);
-        EXPECT_NE(made.find("ETag: \"1\"\r\n"), std::string::npos);
-        EXPECT_EQ(co_await ask(server, "GET /items/1" + end + "\r\n"), R"({"name":"ada"})");
+        const std::string one = co_await answer_of(server, "GET /items/1" + end + "\r\n");
+        EXPECT_TRUE(one.ends_with(R"({"name":"ada"})")) << one;
+        const std::size_t quoted = one.find("\r\nETag: ") + 8;
+        const std::string tag = one.substr(quoted, one.find("\r\n", quoted) - quoted);
         const std::string same =
-            co_await answer_of(server, "GET /items/1" + end + "If-None-Match: \"1\"\r\n\r\n");
-        EXPECT_TRUE(same.starts_with("HTTP/1.1 304 "));
-        const std::string change = "PUT /items/1" + end + known + "If-Match: \"1\"\r\n";
+            co_await answer_of(server, "GET /items/1" + end + "If-None-Match: " + tag + "\r\n\r\n");
+        EXPECT_TRUE(same.starts_with("HTTP/1.1 304 ")) << tag;
+        const std::string url = "ws://127.0.0.1:" + std::to_string(server.port) + "/changes";
+        auto changes = expect(co_await penstock::ws::WebSocket::connect(url));
+        const std::string change = "PUT /items/1" + end + known + "If-Match: " + tag + "\r\n";
         const std::string changed = co_await answer_of(server, change + json(R"({"name":"bob"})"));
         EXPECT_TRUE(changed.starts_with("HTTP/1.1 200 "));
+        EXPECT_EQ(expect(co_await changes.receive()).text(),
+                  R"({"id":"1","value":{"name":"bob"}})");
         const std::string late = co_await answer_of(server, change + json(R"({"name":"eve"})"));
         EXPECT_TRUE(late.starts_with("HTTP/1.1 412 "));
         EXPECT_EQ(co_await ask(server, "GET /items" + end + "\r\n"), R"({"1":{"name":"bob"}})");
@@ -272,13 +278,21 @@ TEST(Examples, RestServiceKeepsItemsForThoseWhoKnowItsToken) {
         EXPECT_TRUE(removed.starts_with("HTTP/1.1 204 "));
         const std::string absent = co_await answer_of(server, "GET /items/1" + end + "\r\n");
         EXPECT_TRUE(absent.starts_with("HTTP/1.1 404 "));
+        const std::string elsewhere =
+            co_await answer_of(server, "GET /items/1" + end + "Origin: https://elsewhere\r\n\r\n");
+        EXPECT_TRUE(elsewhere.starts_with("HTTP/1.1 404 "));
+        EXPECT_NE(elsewhere.find("Access-Control-Allow-Origin: *\r\n"), std::string::npos);
+        EXPECT_EQ((co_await ask(server, "GET /who" + end + "\r\n"))
+                      .find(R"({"address":"127.0.0.1","request":")"),
+                  0U);
         const std::string metrics = co_await ask(server, "GET /metrics" + end + "\r\n");
         EXPECT_NE(metrics.find("penstock_requests_total"), std::string::npos);
         BufReader output(server.child.output);
         expect(server.child.signal(SIGHUP));
         EXPECT_EQ(co_await line_of(output), "reloaded");
         expect(server.child.signal(SIGTERM));
-        EXPECT_EQ(co_await line_of(output), "stopping");
+        EXPECT_EQ((co_await changes.receive()).error(), penstock::ws::Error::closed);
+        EXPECT_EQ(changes.close_code(), penstock::ws::close_code::going_away);
         EXPECT_EQ(co_await line_of(output), "stopped");
         EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
         EXPECT_NE(folder.content("access.log").find("\"POST /items HTTP/1.1\" 401"),

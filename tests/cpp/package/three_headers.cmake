@@ -1,7 +1,7 @@
 # Fails when a public header is not reached from <penstock/penstock.hpp>, <penstock/http.hpp> or <penstock/ws.hpp>, or
 # when the first one includes the others' headers, which would make every program slower to compile. A program names
 # neither those in a detail/ folder nor those of floor 1. <penstock/tls/...> and <penstock/http/client...> belong to
-# libraries of their own.
+# libraries of their own, <penstock/http/nlohmann_json.hpp> to those who have that library.
 
 separate_arguments(flags UNIX_COMMAND "${FLAGS}")
 # The public headers that a header reaches, itself included, in VARIABLE.
@@ -16,7 +16,7 @@ reached_from(http.hpp by_http)
 reached_from(ws.hpp by_ws)
 
 file(GLOB_RECURSE headers RELATIVE "${INCLUDE}" "${INCLUDE}/penstock/*.hpp")
-list(FILTER headers EXCLUDE REGEX "/detail/|^penstock/(io|codec|tls)/|^penstock/http/client")
+list(FILTER headers EXCLUDE REGEX "/detail/|^penstock/(io|codec|tls)/|^penstock/http/(client|nlohmann_json)")
 foreach(header IN LISTS headers)
   string(FIND "${by_first} ${by_http} ${by_ws}" "${INCLUDE}/${header}" place)
   if(place EQUAL -1)

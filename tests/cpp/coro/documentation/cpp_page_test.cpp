@@ -9,10 +9,12 @@
 #include <penstock/http/filter/chain.hpp>
 #include <penstock/http/filter/cors.hpp>
 #include <penstock/http/filter/rate_limit.hpp>
+#include <penstock/http/filter/security_headers.hpp>
 #include <penstock/http/filter/time_limit.hpp>
 #include <penstock/http/form.hpp>
 #include <penstock/http/json.hpp>
 #include <penstock/http/metrics.hpp>
+#include <penstock/http/status_error.hpp>
 #include <penstock/tls/encryption.hpp>
 #include <penstock/tls/stream.hpp>
 #include <penstock/ws.hpp>
@@ -30,7 +32,7 @@
 #include <gtest/gtest.h>
 
 #if __has_include(<nlohmann/json.hpp>)
-#include <nlohmann/json.hpp>
+#include <penstock/http/nlohmann_json.hpp>
 #endif
 
 #include "coro/http/running_server.hpp"
@@ -179,16 +181,11 @@ http::EventSourceHandler prices_of(Channel<std::string>& prices) {
 } // namespace http_events_page
 
 #if __has_include(<nlohmann/json.hpp>)
-template <> struct penstock::http::JsonCodec<nlohmann::json> {
-    static std::string write(const nlohmann::json& value) { return value.dump(); }
-    static std::optional<nlohmann::json> read(std::string_view text) {
-        auto value = nlohmann::json::parse(text, nullptr, false);
-        return value.is_discarded() ? std::nullopt : std::optional(std::move(value));
-    }
-};
-
 Task<Result<>> add_up(http::Request& request, http::Response& response) {
     const auto value = co_await unwrap(http::read_json<nlohmann::json>(request));
+    if (!value.contains("a")) {
+        throw http::StatusError(http::Status::unprocessable_content, "there is no \"a\"");
+    }
     http::write_json(response, nlohmann::json{{"sum", value.at("a").get<int>() + 1}});
     co_return Result<>();
 }
@@ -206,18 +203,21 @@ Task<Result<>> send_report(http::Request& request, http::Response& response) {
 
 namespace http_filters_page {
 
+http::ServerOptions for_browsers() {
+    http::ServerOptions options;
+    options.gate =
+        http::gates(http::SecurityHeaders(), http::Cors({.origins = {"https://app.example"}}),
+                    http::RateLimit({.requests = 100, .burst = 200}));
+    return options;
+}
+
 void add_api(http::Server& server, const std::string& token) {
-    const http::RateLimit limit({.requests = 100, .burst = 200});
-    const http::Cors cors({.origins = {"https://app.example"}});
-    const http::BearerAuthorization known(
-        "api", [token](std::string_view sent) { return http::equal_secrets(sent, token); });
+    const http::BearerAuthorization known("api", token);
     const auto report = [](http::Request&, http::Response& response) -> Task<Result<>> {
         response.body("all is well\n");
         co_return Result<>();
     };
-    auto route = http::chain(cors, limit, known, http::TimeLimit(std::chrono::seconds(5)), report);
-    server.get("/report", route);
-    server.route(http::Method::options, "/report", std::move(route)); // for preflights
+    server.get("/report", http::chain(known, http::TimeLimit(std::chrono::seconds(5)), report));
 }
 
 } // namespace http_filters_page
@@ -409,7 +409,7 @@ TEST(CppPage, EventsReachTheClient) {
 }
 
 TEST(CppPage, FiltersStandBeforeAReport) {
-    http::Server server;
+    http::Server server(http_filters_page::for_browsers());
     http_filters_page::add_api(server, "secret");
     with_server(server, [](net::Endpoint endpoint) -> Task<void> {
         const std::string answers =
@@ -417,6 +417,7 @@ TEST(CppPage, FiltersStandBeforeAReport) {
                                         "GET /report HTTP/1.1\r\nHost: a\r\n"
                                         "Authorization: Bearer secret\r\n\r\n");
         EXPECT_TRUE(answers.starts_with("HTTP/1.1 401 ")) << answers;
+        EXPECT_NE(answers.find("X-Frame-Options: DENY\r\n"), std::string::npos) << answers;
         EXPECT_TRUE(answers.ends_with("all is well\n")) << answers;
     });
 }
@@ -490,6 +491,10 @@ TEST(CppPage, JsonIsReadAndWritten) {
             endpoint, "POST /sum HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
                       "Content-Length: 7\r\n\r\n{\"a\":1}");
         EXPECT_TRUE(answer.ends_with("\r\n\r\n{\"sum\":2}")) << answer;
+        const std::string other = co_await exchange(
+            endpoint, "POST /sum HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+                      "Content-Length: 2\r\n\r\n[]");
+        EXPECT_TRUE(other.starts_with("HTTP/1.1 422 ")) << other;
     });
 }
 #endif
