@@ -301,6 +301,68 @@ TEST(Examples, RestServiceKeepsItemsForThoseWhoKnowItsToken) {
     run(body());
 }
 
+TEST(Examples, ReverseProxyPassesBothBodiesOn) {
+    const std::string program = std::string(PENSTOCK_EXAMPLES) + "/reverse_proxy";
+    if (!std::filesystem::exists(program)) {
+        GTEST_SKIP() << program << " is not built: it needs libcurl and zlib";
+    }
+    const auto body = []() -> Task<void> {
+        Server behind = co_await start("http_server", {"0"});
+        Server proxy = co_await start("reverse_proxy",
+                                      {"0", "http://127.0.0.1:" + std::to_string(behind.port)});
+        const std::string end = " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
+        EXPECT_EQ(co_await ask(proxy, "GET /hello/a%20b?c" + end + "\r\n"), "Hello, a b!\n");
+        EXPECT_EQ(co_await ask(proxy, "GET /count/2" + end + "\r\n"),
+                  "2\r\n1\n\r\n2\r\n2\n\r\n0\r\n\r\n");
+        const std::string large(1'000'000, 'x');
+        EXPECT_EQ(
+            co_await ask(proxy, "PUT /size" + end + "Content-Length: 1000000\r\n\r\n" + large),
+            "1000000 bytes\n");
+        EXPECT_EQ(
+            co_await ask(proxy, "PUT /size" + end +
+                                    "Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"),
+            "5 bytes\n");
+        const std::string head = co_await answer_of(proxy, "HEAD /hello/ada" + end + "\r\n");
+        EXPECT_TRUE(head.starts_with("HTTP/1.1 200 ")) << head;
+        EXPECT_NE(head.find("Content-Length: 12\r\n"), std::string::npos) << head;
+        EXPECT_TRUE(head.ends_with("\r\n\r\n")) << head;
+        const std::string missing = co_await answer_of(proxy, "GET /missing" + end + "\r\n");
+        EXPECT_TRUE(missing.starts_with("HTTP/1.1 404 ")) << missing;
+        co_await expect_stop(behind);
+        const std::string gone = co_await answer_of(proxy, "GET /hello/ada" + end + "\r\n");
+        EXPECT_TRUE(gone.starts_with("HTTP/1.1 502 ")) << gone;
+        co_await expect_stop(proxy);
+    };
+    run(body());
+}
+
+TEST(Examples, SocketActivationServesTheSocketOfItsParentUntilNobodyIsThere) {
+    const auto body = []() -> Task<void> {
+        const auto socket =
+            expect(penstock::net::TcpListener::listen(Endpoint::loopback(0))); // systemd's
+        const std::string script =
+            "exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" 0 1";
+        for (int each = 0; each < 2; ++each) { // the next client starts it again
+            Server server = co_await start(
+                Command("/bin/sh")
+                    .arguments(
+                        {"-c", script, std::string(PENSTOCK_EXAMPLES) + "/socket_activation"})
+                    .input(Stdio::descriptor(socket.native_handle()))
+                    .output(Stdio::pipe())
+                    .error(Stdio::pipe())
+                    .kill_on_close());
+            EXPECT_EQ(server.port, expect(socket.local_endpoint()).port());
+            EXPECT_EQ(co_await ask(server, "GET / HTTP/1.0\r\n\r\n"), "hello\n");
+            EXPECT_EQ(co_await server.child.wait(), ExitStatus::exited(0));
+        }
+        Server own = co_await start("socket_activation", {"0", "3600"});
+        EXPECT_EQ(co_await ask(own, "GET / HTTP/1.0\r\n\r\n"), "hello\n");
+        expect(own.child.signal(SIGTERM));
+        EXPECT_EQ(co_await own.child.wait(), ExitStatus::exited(0));
+    };
+    run(body());
+}
+
 TEST(Examples, LivePageTellsItsListeners) {
     const auto body = []() -> Task<void> {
         Server server = co_await start("live_page", {"0"});
