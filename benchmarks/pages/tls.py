@@ -59,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         parser,
         [style for style in STYLES if style != "sock"],
         ["protocol", "streams"],
-        [1024, 16384],
+        [1024, 16384, 65536],
         [32],
         further_loops=FASTNET_LOOPS,
         sizes_are="in bytes",
