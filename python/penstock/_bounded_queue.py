@@ -10,8 +10,6 @@ import anyio
 
 from penstock.overflow import OverflowPolicy
 
-__all__ = ["BoundedQueue"]
-
 T = TypeVar("T")
 
 

@@ -6,8 +6,6 @@ import asyncio
 
 from anyio import CancelScope, Event
 
-__all__ = ["wait_despite_cancellation"]
-
 
 async def wait_despite_cancellation(ended: Event) -> None:
     """Wait until ``ended`` is set, even if the waiting task is cancelled again and again.

@@ -19,22 +19,6 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = [
-    "PERMISSIONS",
-    "NotRegularFileError",
-    "Target",
-    "create_temporary",
-    "find_leftovers",
-    "find_target",
-    "put_file",
-    "put_in_place",
-    "remove_temporary",
-    "sync_folder",
-    "temporary_path",
-    "with_path",
-    "write_fully",
-]
-
 _NAME_MAX = 255  # bytes, limits.h
 _TOKEN_BYTES = 4
 _TOKEN_DIGITS = 2 * _TOKEN_BYTES

@@ -6,8 +6,6 @@ import asyncio
 import math
 from collections.abc import Callable
 
-__all__ = ["LastingTimer"]
-
 
 class LastingTimer:
     """One timer of an asyncio loop for all deadlines of a task.

@@ -9,8 +9,6 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-__all__ = ["plain_task_group", "running"]
-
 
 @asynccontextmanager
 async def plain_task_group() -> AsyncIterator[TaskGroup]:

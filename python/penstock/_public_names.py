@@ -7,8 +7,6 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-__all__ = ["claim", "claim_wrappers", "on_demand"]
-
 _IMMUTABLE = 1 << 8
 """``Py_TPFLAGS_IMMUTABLETYPE``."""
 

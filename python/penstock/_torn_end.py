@@ -45,16 +45,6 @@ from pathlib import Path
 
 from penstock._durable_files import find_leftovers, put_file, sync_folder, write_fully
 
-__all__ = [
-    "MOST_TORN_BYTES",
-    "Cut",
-    "EndTooLargeError",
-    "check_size",
-    "cut_end",
-    "keep_copy",
-    "torn_path",
-]
-
 MOST_TORN_BYTES = 65_536
 """The largest end of a text that may be one torn row. Rows of Penstock have some hundred bytes."""
 

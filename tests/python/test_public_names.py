@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import importlib
 import inspect
 import pickle
 import pkgutil
 import traceback
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -69,6 +71,42 @@ def test_public_functions_survive_a_pickle_and_a_copy(module: str) -> None:
         if not same:
             lost.append(name)
     assert lost == []
+
+
+def names_given_by(module: ast.Module) -> set[str]:
+    """What ``__all__`` of a module names."""
+    return {
+        name.value
+        for node in module.body
+        if isinstance(node, ast.Assign | ast.AugAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name) and target.id == "__all__"
+        for name in ast.walk(node.value)
+        if isinstance(name, ast.Constant)
+    }
+
+
+def test_private_modules_have_no_list_of_names_but_to_hand_on_those_of_others() -> None:
+    """mypy lets a module use only those imported names of another one that it lists."""
+    needless = []
+    for file in Path(penstock.__path__[0]).rglob("*.py"):
+        name = ".".join(("penstock", *file.relative_to(penstock.__path__[0]).with_suffix("").parts))
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        imported = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
+        listed = names_given_by(tree)
+        if (
+            listed
+            and not listed & imported
+            and not is_public(name.removesuffix(".__init__").removesuffix(".__main__"))
+        ):
+            needless.append(name)
+    # pyserial's names, which its other modules take over with a star.
+    assert needless == ["penstock.serial.compat._definitions"]
 
 
 def test_a_traceback_names_what_programs_import() -> None:

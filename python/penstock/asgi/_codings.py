@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["accepted_codings", "gains_by_coding"]
-
 _GAINS = frozenset(
     {
         "application/atom+xml",

@@ -12,8 +12,6 @@ from typing import Any, Protocol
 from penstock.asgi._codings import accepted_codings, gains_by_coding
 from penstock.asgi._types import Application, Message, Receive, Scope, Send
 
-__all__ = ["Compressed"]
-
 _LEAST = 500
 """Bytes of a body: a shorter one fits in a packet as it is."""
 _IN_THREAD = 65536

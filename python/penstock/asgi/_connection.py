@@ -15,8 +15,6 @@ from penstock.asgi._http2_websocket import serve_websocket
 from penstock.asgi._tls import tls_extension
 from penstock.asgi._websocket import WebSocketOwner, WebSocketSession
 
-__all__ = ["Connection", "Owner", "scope_of_transport"]
-
 SPEC_VERSION = "2.5"
 _PART = 1 << 17
 

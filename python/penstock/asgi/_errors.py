@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-__all__ = ["ClientDisconnected", "LifespanFailed", "is_cancelled", "is_disconnect"]
-
 
 class ClientDisconnected(OSError):
     """`send` raises this after the client has disconnected.

@@ -8,8 +8,6 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
 
-__all__ = ["date_value", "head_bytes"]
-
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(rb"[^\x00-\x08\x0a-\x1f\x7f]*")
 

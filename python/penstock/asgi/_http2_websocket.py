@@ -9,8 +9,6 @@ from typing import Any
 from penstock.asgi._types import Receive, Scope, Send
 from penstock.asgi._websocket import WebSocketOwner, WebSocketSession
 
-__all__ = ["serve_websocket"]
-
 _HIGH_WATER = 65536
 _OF_HTTP_1 = frozenset(
     {b"connection", b"upgrade", b"sec-websocket-accept", b"sec-websocket-key", b"content-length"}

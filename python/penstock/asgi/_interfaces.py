@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from penstock.asgi._types import Application, Receive, Scope, Send
 
-__all__ = ["Interface", "as_asgi3", "interface_of"]
-
 Interface = Literal["asgi3", "asgi2", "wsgi"]
 
 

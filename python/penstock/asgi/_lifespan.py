@@ -10,8 +10,6 @@ from penstock.asgi._errors import LifespanFailed, is_cancelled
 from penstock.asgi._options import Lifespan
 from penstock.asgi._types import Application, Message
 
-__all__ = ["LifespanTask"]
-
 _AFTER_SHUTDOWN = 1.0
 """Seconds in which an application returns after it has said that its shutdown is complete."""
 

@@ -10,8 +10,6 @@ from urllib.parse import quote
 from penstock.asgi._errors import is_cancelled, is_disconnect
 from penstock.asgi._types import Scope
 
-__all__ = ["access_line", "client_text", "quoted_path", "reporter"]
-
 
 def reporter(
     logger: logging.Logger, on_drained: Callable[[], object]

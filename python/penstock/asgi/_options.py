@@ -12,8 +12,6 @@ from penstock.asgi._proxy import TrustedHosts
 from penstock.asgi._types import Scope
 from penstock.asgi._websocket import WebSocketOptions
 
-__all__ = ["Lifespan", "ServerOptions"]
-
 Lifespan = Literal["auto", "on", "off"]
 
 

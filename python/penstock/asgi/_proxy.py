@@ -7,8 +7,6 @@ import ipaddress
 
 from penstock.asgi._types import Scope
 
-__all__ = ["ProxyHeaders", "TrustedHosts"]
-
 
 class TrustedHosts:
     """The proxies whose fields are trusted.

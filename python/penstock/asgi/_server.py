@@ -25,8 +25,6 @@ from penstock.asgi._unfinished import name_of_blocking_request, names_of_request
 from penstock.asgi._unix_sending import UnixConnection, UnixSending
 from penstock.asgi._websocket import WebSocketOptions, WebSocketSession
 
-__all__ = ["Server", "serve"]
-
 _SWEEP_INTERVAL = 1.0
 _AFTER_DISCONNECT = 1.0
 _AFTER_CANCEL = 4.0

@@ -16,8 +16,6 @@ from urllib.parse import quote
 from penstock.asgi._codings import accepted_codings, gains_by_coding
 from penstock.asgi._types import Application, Receive, Scope, Send
 
-__all__ = ["StaticFiles"]
-
 _INDEX = "index.html"
 _SIBLINGS = {"br": ".br", "zstd": ".zst", "gzip": ".gz"}
 _COPIED = 65536

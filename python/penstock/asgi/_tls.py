@@ -5,8 +5,6 @@ from __future__ import annotations
 import ssl
 from typing import Any
 
-__all__ = ["tls_extension"]
-
 _VERSIONS = {"TLSv1": 0x0301, "TLSv1.1": 0x0302, "TLSv1.2": 0x0303, "TLSv1.3": 0x0304}
 _SHORT_NAMES = {
     "commonName": "CN",

@@ -11,8 +11,6 @@ from typing import Any
 from penstock.asgi._log import client_text, quoted_path
 from penstock.asgi._websocket import WebSocketSession
 
-__all__ = ["name_of_blocking_request", "names_of_requests"]
-
 _MOST = 5
 _KEYS = {"path", "query_string", "headers"}
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from penstock.asgi._connection import Connection, Owner
 
-__all__ = ["UnixConnection", "UnixSending"]
-
 
 class UnixConnection(Connection):
     """A connection on a Unix socket; tells when its client has taken something."""

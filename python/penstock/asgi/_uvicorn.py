@@ -19,8 +19,6 @@ from penstock.asgi._log import access_line, reporter
 from penstock.asgi._types import Scope
 from penstock.asgi._websocket import WebSocketOptions, WebSocketSession
 
-__all__ = ["HttpProtocol", "WebSocketProtocol"]
-
 _ATTRIBUTE = "_penstock_owner"
 _SWEEP_INTERVAL = 1.0
 

@@ -19,8 +19,6 @@ from penstock.websocket.exceptions import ConnectionClosed
 from penstock.websocket.frames import Close
 from penstock.websocket.protocol import Side, State
 
-__all__ = ["WebSocketOptions", "WebSocketOwner", "WebSocketSession"]
-
 _OF_HANDSHAKE = frozenset(
     {
         b"upgrade",

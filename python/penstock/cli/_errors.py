@@ -13,19 +13,6 @@ import sys
 from enum import IntEnum
 from pathlib import Path
 
-__all__ = [
-    "CommandError",
-    "ExitCode",
-    "Interrupted",
-    "already_exists",
-    "explain_os_error",
-    "first_error",
-    "harmless",
-    "nearest_existing_folder",
-    "one_line",
-    "print_error",
-]
-
 
 class ExitCode(IntEnum):
     """The exit code of the process. Stable: scripts may rely on the numbers."""

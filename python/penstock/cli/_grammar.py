@@ -11,15 +11,6 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "CommandParser",
-    "NamingParser",
-    "archive_address",
-    "metrics_address",
-    "postgres_dsn",
-    "recording_address",
-]
-
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Keeps the lines of a text that has some, such as a table; fills one that has none."""

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli._errors import CommandError, ExitCode
 
-__all__ = ["COMMANDS_BY_PURPOSE", "overview", "run_completion"]
-
 if TYPE_CHECKING:
     from types import ModuleType
 

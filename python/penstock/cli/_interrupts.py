@@ -25,8 +25,6 @@ from typing import Any
 
 from penstock.cli._errors import Interrupted
 
-__all__ = ["Interrupts"]
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

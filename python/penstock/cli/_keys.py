@@ -9,8 +9,6 @@ from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.record import PublicKey, SigningKey
 from penstock.record.errors import RecordError, SinkDependencyError
 
-__all__ = ["public_key", "signing_key"]
-
 Key = TypeVar("Key")
 
 

@@ -17,8 +17,6 @@ from penstock import files
 from penstock.cli._errors import CommandError, ExitCode, explain_os_error, harmless, one_line
 from penstock.cli._interrupts import Interrupts
 
-__all__ = ["check_logs", "salvage_log", "tail_log"]
-
 T = TypeVar("T")
 
 

@@ -13,9 +13,6 @@ from typing import Any
 from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._socket_file import SocketFile, remove_abandoned
 
-__all__ = ["MetricsEndpoint", "check_address"]
-
-
 _MOST_AT_ONCE = 32
 """Clients that are answered at once, each by a thread; others are turned away."""
 

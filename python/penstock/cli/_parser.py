@@ -20,8 +20,6 @@ from penstock.cli._stored.commands import (
     add_recordings_commands,
 )
 
-__all__ = ["build_parser"]
-
 _EPILOG = """\
 exit codes:
   0    the command did all of its work

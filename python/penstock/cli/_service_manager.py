@@ -14,8 +14,6 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-__all__ = ["ServiceManager"]
-
 _STATUS_EVERY_S = 10.0
 
 

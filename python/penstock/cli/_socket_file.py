@@ -8,8 +8,6 @@ import os
 import socket
 import stat
 
-__all__ = ["SocketFile", "remove_abandoned"]
-
 
 class SocketFile:
     """A file that a socket was bound to, as it is now.

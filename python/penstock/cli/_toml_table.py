@@ -10,8 +10,6 @@ from typing import NoReturn
 
 from penstock.cli._errors import CommandError, ExitCode
 
-__all__ = ["Table", "refuse_config"]
-
 
 class Table:
     """One table of the file, with the label that error messages use for it."""

@@ -17,8 +17,6 @@ from urllib.parse import urlsplit
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["AccessGate", "ControlToken"]
-
 _LOCAL_NAMES = ("localhost",)
 _HEADERS = (
     (

@@ -13,8 +13,6 @@ import numpy as np
 
 from penstock.record.envelopes.bins import Numbers
 
-__all__ = ["Alarm", "FailureWatch", "LimitState", "Limits"]
-
 _HYSTERESIS = 0.01
 _JUDGED_POLLS = 16
 _LOST_POLLS = 3

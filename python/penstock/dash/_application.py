@@ -23,8 +23,6 @@ from penstock.dash._csv_export import csv_rows
 from penstock.dash._password import PasswordGate
 from penstock.dash._wire import BadMessageError, number_in
 
-__all__ = ["Dashboard"]
-
 _KINDS = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",

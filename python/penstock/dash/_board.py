@@ -23,8 +23,6 @@ from penstock.record.envelopes.history import History
 from penstock.record.run_history import Pause
 from penstock.record.shown_quantity import Quantity
 
-__all__ = ["Board", "ShownDevice"]
-
 _RAW_NUMBERS = 16_000_000
 """How many numbers of samples are kept as they are, for all devices: about 130 MB."""
 _EVENTS = 1000

@@ -13,8 +13,6 @@ from penstock.record.arrow import load_pyarrow
 from penstock.record.schema import RecordSchema
 from penstock.record.sink import SinkBase
 
-__all__ = ["BoardSink"]
-
 
 class BoardSink(SinkBase):
     """Shows the rows of a running recording; for :func:`penstock.record.pipe`.

@@ -36,8 +36,6 @@ from penstock.dash._wire import (
 from penstock.record.envelopes.history import Extremes
 from penstock.record.shown_quantity import Quantity
 
-__all__ = ["Connection"]
-
 _TICK_S = 0.25
 _UNCONFIRMED = 2
 _CURVES_A_MESSAGE = 32

@@ -16,8 +16,6 @@ from penstock.alicat import (
 )
 from penstock.alicat.modbus import ModbusFlowController, ModbusFlowMeter
 
-__all__ = ["AlarmControls", "AlicatControls", "ControlError", "Controls"]
-
 
 class ControlError(Exception):
     """A change that was refused or failed: one sentence for the person at the page."""

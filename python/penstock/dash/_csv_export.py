@@ -13,8 +13,6 @@ import numpy as np
 from penstock.dash._board import Board
 from penstock.dash._wire import CurveName
 
-__all__ = ["csv_rows"]
-
 _COLUMNS = (
     "device",
     "t_utc",

@@ -19,8 +19,6 @@ import anyio
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["PasswordGate"]
-
 _OPEN = frozenset({"/dash.css", "/icon.svg"})
 _LOGIN = "/login"
 _LONGEST_FORM = 4096

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from penstock.record.arrow import name_with_unit
 from penstock.record.shown_quantity import Quantity, choose_quantity
 
-__all__ = ["Quantities", "ShownQuantity", "quantity_key"]
-
 
 def quantity_key(field: str, unit: str | None) -> str:
     """The name of a curve: another unit of the same field is another curve."""

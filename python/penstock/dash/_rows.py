@@ -18,8 +18,6 @@ from penstock.record.envelopes.bins import (
     plain_column,
 )
 
-__all__ = ["DeviceRows", "EventRow", "MeasuredColumn", "RecordedRows"]
-
 
 @dataclass(frozen=True, slots=True)
 class EventRow:

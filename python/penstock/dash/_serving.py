@@ -14,8 +14,6 @@ from penstock._plain_task_group import plain_task_group
 from penstock.dash._application import Dashboard
 from penstock.dash._board import Board
 
-__all__ = ["listening_socket", "serving"]
-
 _BACKLOG = 128
 _LONGEST_MESSAGE = 65_536
 """The most bytes that a browser may send. The page's longest names all devices of its view."""

@@ -21,8 +21,6 @@ from penstock.record.errors import RecordError
 from penstock.record.recorder_lock import is_being_recorded
 from penstock.record.view import StoredRecording
 
-__all__ = ["StoredRows", "follow"]
-
 _SHORTEST_PAUSE_S = 1.0
 _SHARE = 10
 """A reader waits this many times as long as reading takes, so it uses at most 10 % of a core."""

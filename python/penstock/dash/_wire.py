@@ -18,17 +18,6 @@ import numpy as np
 
 from penstock.record.envelopes.history import Extremes
 
-__all__ = [
-    "BadMessageError",
-    "CurveName",
-    "View",
-    "answer_id",
-    "number_in",
-    "pack_points",
-    "parse_message",
-    "parse_view",
-]
-
 _MOST_CURVES = 4096
 _LONGEST_ID = 64
 _HIGHEST_ID = 2**53

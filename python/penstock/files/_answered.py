@@ -8,8 +8,6 @@ from typing import Any, TypeVar, cast
 
 from penstock._core import AnsweredFunction
 
-__all__ = ["answered_from_cache"]
-
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")

@@ -21,8 +21,6 @@ from penstock import _core
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, StrOrBytesPath, WriteableBuffer
 
-__all__ = ["FileBackend", "Operation", "current_backend"]
-
 # AnyIO imports its asyncio backend on first use. That takes 15 ms, for which the first file
 # operation of a process would block the loop.
 with contextlib.suppress(ImportError):

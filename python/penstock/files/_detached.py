@@ -20,8 +20,6 @@ from anyio import Event
 from penstock._cancellation import wait_despite_cancellation
 from penstock.files._backend import Operation
 
-__all__ = ["Stop", "Stopped", "run_whole", "start_detached"]
-
 T = TypeVar("T")
 
 # asyncio itself keeps only weak references to its tasks.

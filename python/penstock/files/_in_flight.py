@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 
 from penstock.files._backend import FileBackend, Operation
 
-__all__ = ["results_of"]
-
 T = TypeVar("T")
 
 _STARTED_AT_ONCE = 16  # operations, between two checks of the clock

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from _typeshed import StrOrBytesPath
 
-__all__ = ["FileLock", "lock"]
-
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock, fcntl(2)
 _OTHERS_HOLD_IT = frozenset({errno.EAGAIN, errno.EACCES})
 _NOT_FOR_WRITING = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ETXTBSY})

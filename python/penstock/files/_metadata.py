@@ -18,17 +18,6 @@ from penstock.files._in_flight import results_of
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorOrPath, ReadableBuffer, StrOrBytesPath
 
-__all__ = [
-    "access",
-    "getxattr",
-    "listxattr",
-    "removexattr",
-    "setxattr",
-    "stat_many",
-    "statvfs",
-    "sync_folder",
-]
-
 _COST_OF_ACCESS = 8192  # in bytes that could be copied meanwhile
 
 # A cancelled await of one of these returns at once; the operation may or may not take effect.

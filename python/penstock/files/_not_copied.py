@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-__all__ = ["refuse_to_copy"]
-
 
 def refuse_to_copy(self: object) -> NoReturn:
     """Raise TypeError; the ``__reduce__`` of such an object, for :mod:`copy` and :mod:`pickle`."""

@@ -8,8 +8,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from penstock.files._backend import current_backend
 
-__all__ = ["on_worker"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

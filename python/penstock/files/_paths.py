@@ -11,8 +11,6 @@ from penstock.files._backend import current_backend
 if TYPE_CHECKING:
     from _typeshed import StrOrBytesPath
 
-__all__ = ["link", "mkdir", "rename", "replace", "rmdir", "scandir", "stat", "unlink"]
-
 _LARGEST_DESCRIPTOR = (1 << 31) - 1
 
 # A cancelled await of one of these returns at once; the operation may or may not take effect.

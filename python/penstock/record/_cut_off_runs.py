@@ -28,8 +28,6 @@ from penstock.record.arrow import METADATA_KEY
 from penstock.record.damage import UNREADABLE
 from penstock.record.errors import RecordError
 
-__all__ = ["cut_off_runs"]
-
 _UNREADABLE: tuple[type[Exception], ...] = (RecordError, *UNREADABLE)
 _CUT_OFF = "cut off"
 

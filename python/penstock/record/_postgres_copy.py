@@ -16,16 +16,6 @@ from penstock.record._columns.row_text import describe_columns, row_columns
 from penstock.record._network.rows import gzip_text
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
 
-__all__ = [
-    "Beginning",
-    "CopyEncoder",
-    "SpooledCopy",
-    "TableShape",
-    "copied_rows",
-    "quoted",
-    "storable_json",
-]
-
 Beginning = Literal["new", "append", "overwrite"]
 """What becomes of a table that is there already when a run's first rows come."""
 

@@ -17,8 +17,6 @@ from penstock.record.errors import RecordError, SinkExistsError, SinkWriteError
 from penstock.record.postgres_server import PostgresServer, check_new_table, load_psycopg
 from penstock.record.sink import LossWindow
 
-__all__ = ["PostgresSink"]
-
 
 class PostgresSink(NetworkSink):
     """Writes the table ``samples`` of a PostgreSQL database with binary COPY.

@@ -41,8 +41,6 @@ from penstock.record.errors import RecordError
 from penstock.record.recorder_lock import is_being_recorded
 from penstock.record.schema import RecordSchema
 
-__all__ = ["check_seals"]
-
 _UNREADABLE: tuple[type[Exception], ...] = (RecordError, *UNREADABLE)
 
 

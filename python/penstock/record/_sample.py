@@ -9,8 +9,6 @@ from time import monotonic_ns, time_ns
 
 from penstock.record._source import FieldValue
 
-__all__ = ["PollResult", "PolledReading", "Sample", "from_utc_ns", "poll_timed", "to_utc_ns"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_NS = 86_400_000_000_000
 

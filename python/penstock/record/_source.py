@@ -18,23 +18,6 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Literal, Protocol, runtime_checkable
 
-__all__ = [
-    "DescribedSource",
-    "DeviceResultLike",
-    "EventSource",
-    "FieldKind",
-    "FieldSchemaLike",
-    "FieldValue",
-    "GroupedPollSource",
-    "PollSource",
-    "PushSource",
-    "RatedSource",
-    "ReadingLike",
-    "SchemaSource",
-    "SourceEvent",
-    "Stamped",
-]
-
 FieldKind = Literal["float", "int", "bool", "text", "timestamp"]
 """What a field holds. ``int`` is 64 bits with sign; ``timestamp`` an aware datetime."""
 

@@ -32,20 +32,6 @@ from penstock.sim._personality.modbus_unit import ModbusUnit
 from penstock.sim._physics.code_tables import GASES
 from penstock.sim._physics.firmware import FIRMWARES
 
-__all__ = [
-    "FAMILIES",
-    "MODBUS_TCP",
-    "PROTOCOLS",
-    "FleetFaults",
-    "NamedBus",
-    "TomlError",
-    "TomlTable",
-    "make_bus",
-    "read_fault_plan",
-    "read_fleet",
-    "read_toml",
-]
-
 
 class TomlError(ValueError):
     """A file that cannot be used: one sentence with the key, the value and the remedy."""

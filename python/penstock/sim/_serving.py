@@ -19,8 +19,6 @@ from penstock.sim._line.faults import LoggedFault
 from penstock.sim._line.network import open_rfc2217, open_tcp
 from penstock.sim._line.pty import PtyPort
 
-__all__ = ["Ports", "serve"]
-
 
 @dataclass(frozen=True, slots=True)
 class Ports:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-__all__ = ["LineClient"]
-
 
 class LineClient:
     """A client of one line, which may be lost and opened again.

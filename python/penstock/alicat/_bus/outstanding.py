@@ -62,8 +62,6 @@ from penstock.alicat.errors import (
     AlicatUnitIdMismatchError,
 )
 
-__all__ = ["OutstandingReplies", "Row", "StrayLine"]
-
 _BEGINS_LETTERLESS = tuple(bytes([code]) for code in b"+-0123456789")
 
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 from penstock.alicat._bus.waiting import ANYIO, Event, Waiting
 
-__all__ = ["BusScheduler", "utilisation"]
-
 _MOST_COMMANDS_IN_SUCCESSION = 8
 _BITS_A_CHARACTER = 10
 #: Between the end of a question and the start of its answer, for a typical instrument.

@@ -18,8 +18,6 @@ from penstock.alicat.errors import (
     ErrorContext,
 )
 
-__all__ = ["Transactions"]
-
 T = TypeVar("T")
 
 

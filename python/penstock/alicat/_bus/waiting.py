@@ -22,8 +22,6 @@ import anyio.lowlevel
 
 from penstock._lasting_timer import LastingTimer
 
-__all__ = ["ANYIO", "Alarm", "Event", "Scope", "Waiting"]
-
 T = TypeVar("T")
 
 

@@ -70,8 +70,6 @@ if TYPE_CHECKING:
     from penstock.alicat._instrument.reading import Reading
     from penstock.alicat.registry import LoopControlVariable, Unit
 
-__all__ = ["FlowController", "PressureController"]
-
 _log = logging.getLogger("penstock.alicat")
 
 Req = TypeVar("Req")

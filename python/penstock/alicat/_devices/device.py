@@ -93,8 +93,6 @@ if TYPE_CHECKING:
     from penstock.alicat._instrument.identity import DeviceInfo
     from penstock.alicat._instrument.reading import FieldSchema, Reading
 
-__all__ = ["Device", "FlowMeter", "PressureMeter"]
-
 Req = TypeVar("Req")
 Resp = TypeVar("Resp")
 

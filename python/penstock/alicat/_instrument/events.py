@@ -12,8 +12,6 @@ from typing import Self
 from penstock._bounded_queue import BoundedQueue
 from penstock.overflow import OverflowPolicy
 
-__all__ = ["DeviceEvent", "EventKind", "EventStream", "Subscribers"]
-
 
 class EventKind(StrEnum):
     """The kind of an event."""

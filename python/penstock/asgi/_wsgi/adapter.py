@@ -15,8 +15,6 @@ from penstock.asgi._wsgi.exchange import Exchange, Outbox
 from penstock.asgi._wsgi.response import Response, WsgiApplication
 from penstock.asgi._wsgi.threads import Threads
 
-__all__ = ["wsgi"]
-
 _JOIN_SECONDS = 5.0
 _TOO_MANY = b"Service Unavailable"
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from penstock.asgi._wsgi.exchange import Exchange
 
-__all__ = ["open_body"]
-
 
 class _Body(io.RawIOBase):
     def __init__(self, exchange: Exchange) -> None:

@@ -10,8 +10,6 @@ from urllib.parse import unquote_to_bytes
 from penstock.asgi._types import Scope
 from penstock.asgi._wsgi.files import FileWrapper
 
-__all__ = ["constant_part", "fill_environ"]
-
 _MOST_NAMES = 512
 _LONGEST_NAME = 64
 _NAMES: dict[bytes, str] = {}

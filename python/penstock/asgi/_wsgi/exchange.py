@@ -10,8 +10,6 @@ from typing import Any
 from penstock.asgi._errors import ClientDisconnected
 from penstock.asgi._types import Message, Receive, Scope, Send
 
-__all__ = ["Exchange", "File", "Outbox"]
-
 _MOST_WAITING = 65536
 """Bytes that wait for the client, at which the application's thread waits too."""
 

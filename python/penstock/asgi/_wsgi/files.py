@@ -7,8 +7,6 @@ import stat
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["FileWrapper"]
-
 
 class FileWrapper:
     """An iterator over a file's parts, with what the file has of `close`, `seek` and `tell`.

@@ -10,8 +10,6 @@ from penstock.asgi._types import Message
 from penstock.asgi._wsgi.exchange import Exchange, File
 from penstock.asgi._wsgi.files import FileWrapper
 
-__all__ = ["Response", "WsgiApplication"]
-
 WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 _STATUS = re.compile(r"[2-9][0-9]{2} [^\x00-\x1f\x7f]*")

@@ -22,18 +22,6 @@ from penstock.alicat import (
 from penstock.cli._errors import CommandError, ExitCode, harmless, one_line
 from penstock.record.clock import Cadence, SystemClock
 
-__all__ = [
-    "choose_gas",
-    "identification",
-    "model_in_brackets",
-    "print_info",
-    "read_once",
-    "set_ramp",
-    "set_setpoint",
-    "tare_sensor",
-    "watch_readings",
-]
-
 _TIME_UNITS = {
     "ms": TimeUnit.MILLISECOND,
     "s": TimeUnit.SECOND,

@@ -24,8 +24,6 @@ from penstock.alicat.commands import TotalizerConfigRequest, TotalizerId
 from penstock.cli._alicat.actions import model_in_brackets
 from penstock.cli._errors import CommandError, ExitCode, harmless
 
-__all__ = ["command_names", "run_bench"]
-
 
 async def run_bench(device: Device, options: argparse.Namespace) -> int:
     """Do what the action says, and print what the instrument answers."""

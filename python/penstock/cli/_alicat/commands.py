@@ -10,8 +10,6 @@ from penstock.cli._alicat.modbus_families import MODBUS_FAMILIES
 from penstock.cli._grammar import CommandParser
 from penstock.cli._interrupts import Interrupts
 
-__all__ = ["add_alicat_commands", "add_search_options"]
-
 if TYPE_CHECKING:
     from penstock.alicat import Capability
 

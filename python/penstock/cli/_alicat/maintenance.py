@@ -23,14 +23,6 @@ from penstock.alicat.configuration import (
 from penstock.cli._alicat.actions import model_in_brackets
 from penstock.cli._errors import CommandError, ExitCode, harmless
 
-__all__ = [
-    "diff_config",
-    "restore_config",
-    "run_batch",
-    "save_config",
-    "use_registers",
-]
-
 _REGISTER = re.compile(r"(\d{1,3})(?:=(-?\d{1,10}))?", re.ASCII)
 
 

@@ -5,8 +5,6 @@ They are those of :data:`penstock.alicat.modbus.FAMILIES`.
 
 from __future__ import annotations
 
-__all__ = ["MODBUS_FAMILIES"]
-
 MODBUS_FAMILIES = (
     "mass-flow-controller",
     "mass-flow-meter",

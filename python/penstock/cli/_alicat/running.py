@@ -37,8 +37,6 @@ from penstock.cli._alicat.modbus_families import MODBUS_FAMILIES
 from penstock.cli._errors import CommandError, ExitCode, harmless, one_line
 from penstock.cli._interrupts import Interrupts
 
-__all__ = ["REMEDIES", "in_own_words", "run_action"]
-
 Action = Callable[[Any, argparse.Namespace], Awaitable[int]]
 
 

@@ -16,8 +16,6 @@ from penstock.cli._alicat.actions import identification
 from penstock.cli._errors import CommandError, ExitCode, harmless, one_line
 from penstock.cli._interrupts import Interrupts
 
-__all__ = ["Found", "check_found", "run_scan", "search"]
-
 _LETTERS = re.compile(r"([A-Z])-([A-Z])", re.ASCII)
 _RANGE = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
 

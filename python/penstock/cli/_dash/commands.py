@@ -9,8 +9,6 @@ from penstock.cli._dashboard.plan import add_serving_options
 from penstock.cli._grammar import metrics_address, recording_address
 from penstock.cli._interrupts import Interrupts
 
-__all__ = ["add_dash_command", "add_grafana_command"]
-
 
 def add_dash_command(commands: Any, epilog: str) -> None:
     """Add ``dash`` to the subparsers ``commands``."""

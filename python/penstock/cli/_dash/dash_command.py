@@ -24,8 +24,6 @@ from penstock.cli._recording.watch_command import watch_instruments
 from penstock.cli._stored.reading import name_of
 from penstock.record.postgres_server import is_postgres
 
-__all__ = ["run_dash"]
-
 
 def run_dash(options: argparse.Namespace, interrupts: Interrupts) -> int:
     """Serve the page of ``options.target`` until Ctrl-C, which is the usual end: exit code 0."""

@@ -17,8 +17,6 @@ from penstock.cli._recording.config import load_config
 from penstock.cli._stored.reading import name_of, read_parts
 from penstock.record.arrow import measured_numbers, units_of
 
-__all__ = ["run_grafana"]
-
 
 def run_grafana(options: argparse.Namespace) -> int:
     """Write the folder ``options.out`` for the fields of ``options.file``."""

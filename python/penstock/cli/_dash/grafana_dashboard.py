@@ -10,8 +10,6 @@ from typing import Any
 
 from penstock.cli._dash.grafana_sources import UID, DataSource
 
-__all__ = ["ShownField", "dashboard", "grafana_unit"]
-
 _COLUMNS = 24
 _CURVE = (12, 8)
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from penstock.record.schema import beside
 
-__all__ = ["SOURCES", "THIS_MACHINE", "UID", "DataSource"]
-
 UID = "penstock-data"
 """Of the data source: fixed, because a provisioned dashboard gets no ``${DS_...}`` filled in."""
 

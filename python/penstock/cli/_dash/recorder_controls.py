@@ -13,8 +13,6 @@ from penstock.cli._recording.control_socket import SOCKET_NAME
 from penstock.cli._recording.note_command import ask_recorder, folder_of
 from penstock.dash import ControlError
 
-__all__ = ["RecorderControls"]
-
 _LEVELS = 5
 """Folders between a history and its newest run, as ``penstock.record.open`` looks for them."""
 _AUTHOR = "the page"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from penstock.dash import Board, BoardSink, Controls, Dashboard
     from penstock.record.shown_quantity import Quantity
 
-__all__ = ["beside_recording", "board_of", "check_dash_parts", "opened_listener", "served"]
-
 Say = Callable[[str], Awaitable[None]]
 
 

@@ -14,16 +14,6 @@ from penstock.cli._limits import LimitPlan
 if TYPE_CHECKING:
     from penstock.cli._recording.config import RunConfig
 
-__all__ = [
-    "DEFAULT_PORT",
-    "ChartLayout",
-    "DashPlan",
-    "LimitOption",
-    "add_serving_options",
-    "dash_plan",
-    "with_layout",
-]
-
 DEFAULT_PORT = 8736
 _HOST = "127.0.0.1"
 _SILENCE_S = 5.0

@@ -17,8 +17,6 @@ from importlib import import_module
 from penstock.cli._errors import ExitCode, one_line
 from penstock.cli._interrupts import Interrupts
 
-__all__ = ["Finding", "Status", "run_doctor"]
-
 CHECKS = (
     "penstock.cli._doctor.command:check_loop",
     "penstock.cli._doctor.command:check_files",

@@ -16,8 +16,6 @@ from penstock.serial import PortInfo
 from penstock.serial.discovery import native_ports
 from penstock.serial.permission import permission_remedy
 
-__all__ = ["Machine", "check_serial"]
-
 # Adapters whose interface class does not identify them as serial, and the driver of each.
 _DRIVERS = {
     0x0403: "ftdi_sio",

@@ -54,8 +54,6 @@ from penstock.record import (
 from penstock.record.metrics_text import LastValues, recording_metrics
 from penstock.record.sink import PathSink, describe_sink
 
-__all__ = ["acquire"]
-
 if TYPE_CHECKING:
     from penstock.dash import BoardSink
 

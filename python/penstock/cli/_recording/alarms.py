@@ -29,8 +29,6 @@ from penstock.record import Recording, SinkError
 from penstock.record.alarms import AlarmBook, AlarmBookError, AlarmDelivery, MqttAlarms, Webhook
 from penstock.record.alarms.delivery import Destination
 
-__all__ = ["AlarmStates", "Alarms", "destinations_of"]
-
 _MOST_WAITING = 16
 
 

@@ -31,8 +31,6 @@ from penstock.cli._recording.plan import (
 from penstock.cli._toml_table import Table, refuse_config
 from penstock.record.addresses import scheme_of
 
-__all__ = ["RunConfig", "load_config", "parse_config", "sink_of_option"]
-
 _MAX_BYTES = 1 << 20
 _MAX_RATE_HZ = 1000.0
 _MAX_SECONDS = 10 * 366 * 86400.0

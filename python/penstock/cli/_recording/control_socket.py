@@ -22,8 +22,6 @@ from pathlib import Path
 
 from penstock.cli._socket_file import SocketFile, remove_abandoned
 
-__all__ = ["SOCKET_NAME", "connected_to", "listening_in"]
-
 SOCKET_NAME = "recorder.sock"
 
 

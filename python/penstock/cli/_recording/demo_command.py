@@ -18,8 +18,6 @@ from penstock.cli._recording.plan_run import run_plan
 from penstock.cli._recording.run_folder import default_folder
 from penstock.cli._recording.simulator import simulated_buses
 
-__all__ = ["run_demo"]
-
 _BAUDRATE = 115200
 """Two controllers on one bus at 20 Hz need this rate: at 19200 baud one answer takes 25 ms."""
 

@@ -22,19 +22,6 @@ import anyio.to_thread
 from penstock.cli._recording.plot import sparkline
 from penstock.cli._recording.progress import RECENT_SECONDS, DeviceProgress, Progress
 
-__all__ = [
-    "KEPT",
-    "Display",
-    "LineDisplay",
-    "ProgressTable",
-    "TableDisplay",
-    "number_text",
-    "open_display",
-    "progress_line",
-    "show",
-    "tell",
-]
-
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.text import Text

@@ -36,8 +36,6 @@ from penstock.cli._recording.safe_states import check_safe_state
 from penstock.record import Recording
 from penstock.record.shown_quantity import choose_quantity
 
-__all__ = ["AbsentError", "Joining", "controller_of", "groups_by_port", "open_instrument"]
-
 Controller = FlowController | PressureController | ModbusFlowController
 """The instrument classes that accept a setpoint."""
 

@@ -33,8 +33,6 @@ from penstock.record import (
 from penstock.record.addresses import scheme_of
 from penstock.record.sink_choice import check_url
 
-__all__ = ["NetworkSinks", "run_send"]
-
 _LOOKED_AT_EVERY_S = 0.5
 _KINDS: dict[str, tuple[str, Callable[..., NetworkSink]]] = {
     "influx": ("influx", InfluxSink),

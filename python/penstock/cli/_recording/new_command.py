@@ -20,8 +20,6 @@ from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.config import parse_config
 from penstock.cli._serial.ports import links_to
 
-__all__ = ["run_new"]
-
 _HEAD = """\
 # The instruments that answered, for:  penstock record {file}
 # Check the file without recording:    penstock record {file} --check

@@ -12,8 +12,6 @@ from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._interrupts import Interrupts
 from penstock.cli._recording.control_socket import SOCKET_NAME, connected_to
 
-__all__ = ["ask_recorder", "folder_of", "run_alarm", "run_note"]
-
 _TIMEOUT = 10.0
 """Seconds."""
 

@@ -29,8 +29,6 @@ from penstock.cli._recording.alarms import AlarmStates
 from penstock.cli._recording.control_socket import SOCKET_NAME, listening_in
 from penstock.record import RecordError, Recording
 
-__all__ = ["LONGEST_NOTE", "take_notes"]
-
 LONGEST_NOTE = 4000
 """Letters."""
 _LONGEST_AUTHOR = 100

@@ -10,18 +10,6 @@ from penstock.cli._dashboard.plan import DashPlan
 from penstock.cli._limits import LimitPlan
 from penstock.record import SigningKey
 
-__all__ = [
-    "DEFAULT_FORMATS",
-    "FORMATS",
-    "AlarmPlan",
-    "DevicePlan",
-    "ModbusPlan",
-    "RunPlan",
-    "SafeStatePlan",
-    "SetpointStep",
-    "SinkPlan",
-]
-
 FORMATS = ("parquet", "csv", "jsonl", "sqlite", "arrow", "parts")
 """The formats that a run can write, in the order shown to users. ``parts`` is a folder of Parquet
 files for long runs."""

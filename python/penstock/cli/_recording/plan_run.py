@@ -21,8 +21,6 @@ from penstock.cli._recording.plan import RunPlan
 from penstock.cli._recording.progress import DeviceProgress, Progress
 from penstock.cli._recording.run_folder import check_output
 
-__all__ = ["check_native_loop", "check_parts", "run_plan"]
-
 
 def run_plan(
     plan: RunPlan,

@@ -15,8 +15,6 @@ from penstock._durable_files import put_file, sync_folder, write_fully
 from penstock.cli._errors import already_exists, explain_os_error
 from penstock.cli._recording.progress import DeviceProgress, Progress
 
-__all__ = ["dot_plot", "draw_pictures", "draw_run", "picture_of", "sparkline", "write_pictures"]
-
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes

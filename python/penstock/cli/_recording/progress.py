@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from penstock.cli._recording.plan import DevicePlan
 from penstock.record.shown_quantity import Quantity
 
-__all__ = ["RECENT_SECONDS", "DeviceProgress", "DownsampledCurve", "Progress"]
-
 RECENT_SECONDS = 20
 """How many seconds the live curves show."""
 

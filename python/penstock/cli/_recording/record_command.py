@@ -20,8 +20,6 @@ from penstock.cli._recording.plan_run import check_parts, run_plan
 from penstock.cli._recording.progress import DeviceProgress, Progress
 from penstock.cli._recording.run_folder import check_output, default_folder
 
-__all__ = ["run_record"]
-
 
 def run_record(options: argparse.Namespace, interrupts: Interrupts) -> int:
     """Record what the file ``options.config`` names.

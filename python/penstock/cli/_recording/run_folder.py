@@ -18,14 +18,6 @@ from penstock.cli._errors import (
 )
 from penstock.cli._recording.plan import RunPlan
 
-__all__ = [
-    "check_output",
-    "default_folder",
-    "make_folder",
-    "remove_if_empty",
-    "written_files",
-]
-
 
 def default_folder(command: str) -> Path:
     """Return a folder in the current one, named by the local time so that runs do not share it."""

@@ -21,8 +21,6 @@ from penstock.cli._recording.plan import DevicePlan
 from penstock.cli._recording.plan_run import check_native_loop
 from penstock.cli._recording.safe_states import bring_to_safe_state
 
-__all__ = ["run_safe"]
-
 _PAUSE_S = 0.5
 
 

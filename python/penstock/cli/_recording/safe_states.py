@@ -26,8 +26,6 @@ from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._recording.plan import DevicePlan, SafeStatePlan
 from penstock.record import Recording
 
-__all__ = ["Reached", "SafeStates", "bring_to_safe_state", "check_safe_state"]
-
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0
 _AT_THE_END_S = 15.0

@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from penstock.cli._errors import CommandError, ExitCode
 from penstock.cli._interrupts import Interrupts
 
-__all__ = ["simulated_buses"]
-
 _READY_SECONDS = 30.0
 _LEAVE_SECONDS = 5.0
 

@@ -19,8 +19,6 @@ from penstock.cli._recording.display import Display, open_display
 from penstock.cli._recording.plan import RunPlan
 from penstock.cli._recording.progress import DeviceProgress, Progress
 
-__all__ = ["JsonDisplay", "run_watch", "watch_instruments"]
-
 
 def run_watch(options: argparse.Namespace, interrupts: Interrupts) -> int:
     """Show the instruments of ``options.config`` until Ctrl-C or for ``options.duration``.

@@ -19,8 +19,6 @@ from penstock.cli._recording.alarms import Alarms
 from penstock.cli._recording.instruments import AbsentError, groups_by_port
 from penstock.cli._recording.progress import DeviceProgress, Progress
 
-__all__ = ["WatchedSource"]
-
 
 class WatchedSource:
     """A :class:`penstock.record.PollSource` that passes ``manager`` on and keeps ``progress``."""

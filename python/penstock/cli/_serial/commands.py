@@ -7,8 +7,6 @@ from typing import Any
 
 from penstock.cli._interrupts import Interrupts
 
-__all__ = ["add_serial_commands"]
-
 _LINE_ENDINGS = ("cr", "lf", "crlf", "raw")
 
 

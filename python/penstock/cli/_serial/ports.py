@@ -28,8 +28,6 @@ from penstock.serial import (
     watch_serial_ports,
 )
 
-__all__ = ["config_from", "device_error", "run_ports", "summary_of"]
-
 _SIGNS = {"added": "+", "removed": "-"}
 
 

@@ -14,8 +14,6 @@ from penstock.cli._serial.ports import config_from, device_error
 from penstock.serial import SerialConfig, SerialError
 from penstock.serial.rfc2217 import serve_serial_port
 
-__all__ = ["run_serve"]
-
 
 def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
     """Serve until a signal arrives or the device is unplugged."""

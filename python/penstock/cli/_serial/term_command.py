@@ -35,8 +35,6 @@ from penstock.serial import (
     open_serial_port,
 )
 
-__all__ = ["HELP", "Action", "KeyReader", "LineEnd", "View", "run_term"]
-
 Port = SerialPort | ReconnectingSerialPort
 
 _BREAK_S = 0.25

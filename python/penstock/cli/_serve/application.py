@@ -18,8 +18,6 @@ from penstock.cli._errors import CommandError, ExitCode, one_line
 from penstock.cli._serve.logs import AccessBlocks, Loggers, json_line, line_prefix
 from penstock.cli._serve.metrics import Counters
 
-__all__ = ["Layers", "Observed", "built_application", "read_env_file"]
-
 
 def import_application(name: str, *, factory: bool, folder: str) -> Any:
     """Return the application that ``module:attribute`` names.

@@ -15,8 +15,6 @@ from penstock.cli._serve.environment import (
     truth,
 )
 
-__all__ = ["add_serve_command"]
-
 _LOOPS = ("auto", "penstock", "none", "asyncio", "uvloop", "zuvloop")
 
 

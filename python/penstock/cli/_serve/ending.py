@@ -12,8 +12,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 
-__all__ = ["AFTER_ABORT", "AFTER_GRACE", "LastMoment"]
-
 AFTER_GRACE = 10.0
 """Seconds behind the grace: for requests that are cancelled, and for the lifespan."""
 

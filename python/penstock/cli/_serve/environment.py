@@ -7,8 +7,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Repeated", "given_application", "options_in_environment", "truth"]
-
 _PREFIXES = ("PENSTOCK_", "UVICORN_")
 """The first one that is set counts."""
 

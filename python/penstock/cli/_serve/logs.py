@@ -24,8 +24,6 @@ from typing import Any
 from penstock.asgi import Scope, client_text, quoted_path
 from penstock.cli._errors import CommandError, ExitCode, one_line
 
-__all__ = ["AccessBlocks", "Loggers", "access_text", "json_line", "line_prefix", "set_up_logs"]
-
 _TRACE = 5
 _COLOURS = {"DEBUG": 36, "INFO": 32, "WARNING": 33, "ERROR": 31, "CRITICAL": 91, "TRACE": 34}
 

@@ -6,8 +6,6 @@ import mmap
 import os
 from collections.abc import Iterator
 
-__all__ = ["Counters", "SharedCounters", "metrics_page"]
-
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the histogram of durations, in seconds."""
 

@@ -24,8 +24,6 @@ from penstock.cli._serve.logs import Loggers
 from penstock.cli._serve.metrics import Counters
 from penstock.cli._service_manager import ServiceManager
 
-__all__ = ["ProcessLimits", "resident_memory", "run_process"]
-
 _TICK = 0.5
 _AFTER_LEFT = 1.0
 

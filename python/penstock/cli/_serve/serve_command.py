@@ -26,8 +26,6 @@ from penstock.cli._serve.running import run_process, server_arguments
 from penstock.cli._serve.supervisor import Supervisor
 from penstock.cli._socket_file import SocketFile
 
-__all__ = ["ChangedFiles", "run_serve"]
-
 
 def run_serve(options: argparse.Namespace, interrupts: Interrupts) -> int:
     """Serve until SIGINT or SIGTERM. Ctrl-C is the usual end: exit code 0."""

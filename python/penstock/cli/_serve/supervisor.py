@@ -25,8 +25,6 @@ from penstock.cli._serve.metrics import SharedCounters
 from penstock.cli._serve.worker import WorkerProcess
 from penstock.cli._service_manager import ServiceManager
 
-__all__ = ["Supervisor"]
-
 _LOOK = 0.25
 _LATER = 2.0
 """Seconds more than a process gives to itself: it names the request that does not end."""

@@ -22,8 +22,6 @@ from penstock.cli._serve.logs import set_up_logs
 from penstock.cli._serve.metrics import SharedCounters
 from penstock.cli._serve.running import run_process
 
-__all__ = ["WorkerProcess"]
-
 
 def main(settings: str, heartbeat: str, sockets: str, *metrics: str) -> int:
     """Serve on the sockets that the supervisor has passed. Return the exit code."""

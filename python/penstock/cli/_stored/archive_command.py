@@ -23,8 +23,6 @@ from penstock.record.archives import (
 from penstock.record.errors import SinkDependencyError
 from penstock.record.postgres_server import is_postgres
 
-__all__ = ["run_archive"]
-
 
 def run_archive(options: argparse.Namespace, interrupts: Interrupts) -> int:
     """Archive ``options.url`` into ``options.target`` until a signal comes, or once."""

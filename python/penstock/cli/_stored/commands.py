@@ -10,8 +10,6 @@ from typing import Any
 from penstock.cli._grammar import archive_address, recording_address
 from penstock.cli._interrupts import Interrupts
 
-__all__ = ["QUERY_FORMATS", "add_archive_command", "add_query_command", "add_recordings_commands"]
-
 _RECORDING = "a file, a folder of parts, or a postgresql:// URI"
 
 

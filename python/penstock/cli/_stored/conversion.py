@@ -12,8 +12,6 @@ from penstock.cli._stored.reading import units_by_device
 from penstock.record.arrow import measured_numbers, pyarrow_module
 from penstock.record.stored_parts import StoredPart
 
-__all__ = ["UnitError", "conversion", "convert", "convert_factor", "parse_conditions"]
-
 
 def conversion(text: str) -> tuple[str, str]:
     """The column and the unit of an option such as ``Mass_Flow=SLPM``; CommandError."""

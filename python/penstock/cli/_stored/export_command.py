@@ -35,8 +35,6 @@ from penstock.record.run_history import RunTally
 from penstock.record.schema import LEADING_COLUMNS, RESERVED_COLUMNS, TIME_COLUMNS
 from penstock.record.stored_parts import plain_schema
 
-__all__ = ["Resampler", "resample", "run_export"]
-
 
 def run_export(options: argparse.Namespace) -> int:
     """Write ``options.file`` to ``options.out`` in the format of its suffix."""

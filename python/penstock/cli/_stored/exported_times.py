@@ -11,8 +11,6 @@ from penstock.record.arrow import iso_times, pyarrow_module
 from penstock.record.schema import LEADING_COLUMNS
 from penstock.record.steady_times import SteadyTimes
 
-__all__ = ["ExportedTimes"]
-
 _LOCAL, _ELAPSED = "t_local", "elapsed_s"
 _QUARTER_S = 900
 """No zone changes its offset between two multiples of it."""

@@ -15,8 +15,6 @@ from penstock.cli._recording.plot import picture_of
 from penstock.record.envelopes.bins import Numbers, Times
 from penstock.record.envelopes.curves import Line
 
-__all__ = ["PlottedCurve", "TimeAxis", "date_text", "draw_curves"]
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from penstock.cli._stored.picture import TimeAxis
     from penstock.record.envelopes.curves import RecordedCurve
 
-__all__ = ["run_plot"]
-
 _BINS_A_PIXEL = 4
 """At most, at least half as many: a line through them marks every pixel that a sample marks."""
 _TERMINAL_BINS = 4096

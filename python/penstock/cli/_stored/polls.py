@@ -15,8 +15,6 @@ from typing import Any
 
 from penstock.record.arrow import pyarrow_module
 
-__all__ = ["DeviceFindings", "Distances", "Polls"]
-
 _TOLERANCE = 1.5
 """A poll may begin late within its period, and the next one on time."""
 _SAME_RATE = 0.05

@@ -26,8 +26,6 @@ from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.postgres_server import is_postgres
 from penstock.record.queries import QueryError, QuerySession, parquet_files
 
-__all__ = ["WRITERS", "run_query"]
-
 INTERRUPTION_INTERVAL = 0.05  # Seconds
 
 _T = TypeVar("_T")

@@ -17,16 +17,6 @@ from penstock.record.postgres_server import PostgresServer, is_postgres
 from penstock.record.stored_parts import StoredPart, files_at, was_cut_off
 from penstock.record.view import StoredRecording, open_recording
 
-__all__ = [
-    "name_of",
-    "read_parts",
-    "refuse_own_file",
-    "samples_of",
-    "units_by_device",
-    "warn",
-    "warn_of_damages",
-]
-
 _MOST_WARNINGS = 10
 
 

@@ -25,8 +25,6 @@ from penstock.record.run_history import merged_by_time
 from penstock.record.stored_parts import plain_schema
 from penstock.record.view import fitted, united_schema
 
-__all__ = ["UnitedParts"]
-
 _ROWS_AT_A_TIME = 1 << 16
 _LATEST = 2**63 - 1
 """Nanoseconds."""

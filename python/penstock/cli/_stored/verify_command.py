@@ -30,8 +30,6 @@ from penstock.record.stored_parts import (
 )
 from penstock.record.view import StoredRecording
 
-__all__ = ["recover_files", "run_verify"]
-
 
 def run_verify(options: argparse.Namespace) -> int:
     """Check each file of ``options.files``; return FOUND if something is wrong with one.

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from _typeshed import StrOrBytesPath
 
-__all__ = ["CompressedFile", "open_compressed", "opened"]
-
 T = TypeVar("T")
 
 _BLOCK = 64 << 10

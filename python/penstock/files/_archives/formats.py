@@ -14,8 +14,6 @@ from typing import IO, TYPE_CHECKING, Any, Literal, cast
 if TYPE_CHECKING:
     from _typeshed import StrOrBytesPath, WriteableBuffer
 
-__all__ = ["Format", "open_blocking"]
-
 Format = Literal["gzip", "bz2", "xz", "zstd"]
 
 _MAGIC: dict[bytes, Format] = {

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from _typeshed import StrPath
 
-__all__ = ["TarArchive", "open_tar"]
-
 Filter = str | Callable[[tarfile.TarInfo, str], tarfile.TarInfo | None]
 
 

@@ -9,8 +9,6 @@ from penstock.files._backend import Operation, current_backend
 from penstock.files._detached import run_whole
 from penstock.files._file_objects.turns import TakesTurns
 
-__all__ = ["WorkerTurns"]
-
 T = TypeVar("T")
 
 

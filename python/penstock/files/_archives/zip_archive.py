@@ -17,8 +17,6 @@ from penstock.files._file_objects.opening import Opening
 if TYPE_CHECKING:
     from _typeshed import StrPath
 
-__all__ = ["ZipArchive", "open_zip"]
-
 
 class ZipArchive(AsyncResource):
     """A zip archive; the methods are those of ``zipfile.ZipFile``, awaited.

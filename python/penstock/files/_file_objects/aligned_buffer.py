@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import mmap
 
-__all__ = ["aligned_buffer"]
-
 
 def aligned_buffer(size: int) -> memoryview:
     """Make a buffer of ``size`` zero bytes that begins at a page: aligned for any device.

@@ -7,8 +7,6 @@ import errno
 import os
 from operator import index
 
-__all__ = ["allocate", "punch_hole"]
-
 # <linux/falloc.h>
 _KEEP_SIZE, _PUNCH_HOLE = 0x1, 0x2
 _LARGEST = (1 << 63) - 1

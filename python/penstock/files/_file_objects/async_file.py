@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from penstock.files._backend import FileBackend
 
-__all__ = ["CARRIAGE", "FEED", "RETURN_FEED", "UNIVERSAL", "AsyncFile", "split_all"]
-
 FEED, UNIVERSAL, CARRIAGE, RETURN_FEED = range(4)
 """Where lines end, for the native part: at "\\n", at each kind, at "\\r", at "\\r\\n"."""
 

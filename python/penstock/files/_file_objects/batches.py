@@ -12,8 +12,6 @@ from penstock.files._in_flight import results_of
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["MOST_AT_ONCE", "read_into_many", "read_many"]
-
 _AT_ONCE = 1 << 20  # bytes; the loop's thread copies no more without looking at the clock
 _LARGEST_CACHED = 2 << 20
 _DEPTH = 64

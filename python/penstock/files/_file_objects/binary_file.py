@@ -23,8 +23,6 @@ from penstock.files._file_objects.sending import SendTarget, send_range
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-__all__ = ["BinaryFile"]
-
 _LARGEST_READ_AHEAD = 128 * 1024
 _UNBUFFERED_CHUNK = 4096
 _LARGEST_JOINED = 1 << 20

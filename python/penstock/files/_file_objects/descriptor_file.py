@@ -15,8 +15,6 @@ from penstock.files._file_objects.async_file import AsyncFile
 from penstock.files._file_objects.modes import OpenMode
 from penstock.files._file_objects.turns import TakesTurns
 
-__all__ = ["DETACHED", "DescriptorFile", "write_now"]
-
 T = TypeVar("T")
 
 DETACHED = -2

@@ -17,8 +17,6 @@ from penstock.files._file_objects.opening import Opening
 if TYPE_CHECKING:
     from _typeshed import StrOrBytesPath
 
-__all__ = ["MappedFile", "map"]
-
 _PIECE = 16 << 20  # bytes that a worker reads in one go
 
 

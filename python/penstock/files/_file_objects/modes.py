@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-__all__ = ["OpenMode", "parse_mode"]
-
 
 @dataclass(frozen=True, slots=True)
 class OpenMode:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
         StrOrBytesPath,
     )
 
-__all__ = ["Opening", "open"]
-
 F = TypeVar("F", bound=AsyncResource)
 Opener = Callable[["StrOrBytesPath", int], int]
 

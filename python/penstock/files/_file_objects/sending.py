@@ -20,8 +20,6 @@ from penstock.files._detached import Stop, run_whole
 if TYPE_CHECKING:
     from penstock.files._file_objects.binary_file import BinaryFile
 
-__all__ = ["SendTarget", "send_range"]
-
 SendTarget = Any
 """A stream writer or transport of asyncio, a byte stream of AnyIO, a socket, or a binary file."""
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from penstock.files._file_objects.wrapped_file import WrappedFile
 
-__all__ = ["stderr", "stderr_bytes", "stdin", "stdin_bytes", "stdout", "stdout_bytes"]
-
 stdin: WrappedFile[Any] = WrappedFile(lambda: sys.stdin)
 stdout: WrappedFile[Any] = WrappedFile(lambda: sys.stdout)
 stderr: WrappedFile[Any] = WrappedFile(lambda: sys.stderr)

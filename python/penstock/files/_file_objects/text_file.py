@@ -22,8 +22,6 @@ from penstock.files._file_objects.binary_file import BinaryFile
 from penstock.files._file_objects.text_position import Decoder, Snapshot, TextPosition
 from penstock.files._file_objects.turns import TakesTurns
 
-__all__ = ["TextFile", "check_newline", "text_encoding"]
-
 _CHUNK = 8192
 """Bytes that are decoded at once, as in ``io.TextIOWrapper``."""
 

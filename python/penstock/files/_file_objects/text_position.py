@@ -11,8 +11,6 @@ import contextlib
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["Decoder", "Snapshot", "TextPosition"]
-
 _FIELDS = {"start": 64, "low_flags": 32, "feed": 32, "skip": 32, "final": 8}
 """The fields' sizes in bits, from the lowest. Flags that do not fit come last; the built-in has no
 room for them."""

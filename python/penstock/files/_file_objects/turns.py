@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-__all__ = ["TakesTurns"]
-
 
 class TakesTurns:
     """An object whose calls take turns, in the thread of one event loop.

@@ -15,8 +15,6 @@ from penstock.files._file_objects.turns import TakesTurns
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["WrappedFile", "wrap"]
-
 F = TypeVar("F", bound=Any)
 
 

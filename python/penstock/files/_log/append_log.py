@@ -31,8 +31,6 @@ from penstock.files._not_copied import refuse_to_copy
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, StrOrBytesPath
 
-__all__ = ["AppendLog", "LogFailed"]
-
 # Waiting appends are written together, up to this many bytes, so that a commit is not too long.
 _COMMIT_BYTES = 16 << 20
 

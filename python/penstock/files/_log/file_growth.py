@@ -9,8 +9,6 @@ import anyio
 
 from penstock.files._watching.inotify import Inotify, Mask
 
-__all__ = ["FileGrowth"]
-
 # A removal changes the number of links, which is an attribute.
 _EVENTS = Mask.MODIFY | Mask.ATTRIB | Mask.MOVE_SELF | Mask.DELETE_SELF
 

@@ -31,16 +31,6 @@ from penstock.files._log.log_format import (
     parse_file_header,
 )
 
-__all__ = [
-    "LogLocked",
-    "OpenedLog",
-    "Recovered",
-    "feed_file",
-    "find_header",
-    "open_log_file",
-    "read_identity",
-]
-
 _PIECE = 1 << 20
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PATIENCE = 1.0

@@ -61,23 +61,6 @@ from zlib import crc32
 
 from penstock._core import find_log_header
 
-__all__ = [
-    "FILE_HEADER_SIZE",
-    "MAX_BATCH",
-    "MAX_PAYLOAD",
-    "LogDamaged",
-    "LogError",
-    "LogIdentity",
-    "NotALog",
-    "RecordHeader",
-    "RecordParser",
-    "encode_file_header",
-    "guess_identity",
-    "is_torn_file_header",
-    "new_identity",
-    "parse_file_header",
-]
-
 _MAGIC = {version: b"penstock log %d\n\0" % version for version in (1, 2)}
 _FILE_HEADER = struct.Struct("<16s4sI")
 _FILE_CHECKED = 20  # bytes that the file header's checksum covers

@@ -21,8 +21,6 @@ from penstock.files._log.log_format import (
 if TYPE_CHECKING:
     from _typeshed import StrOrBytesPath
 
-__all__ = ["follow_log", "read_file_records", "read_log", "read_records"]
-
 _PIECE = 256 << 10
 _LARGE = 1 << 20
 _COST_OF_RECORD = 2048  # as FileBackend.should_yield counts

@@ -27,8 +27,6 @@ from penstock.files._log.log_format import (
     parse_file_header,
 )
 
-__all__ = ["LogGap", "LogReport", "ScannedLog", "check_log", "copy_records", "salvage_log"]
-
 if TYPE_CHECKING:
     from _typeshed import StrOrBytesPath
 

@@ -44,8 +44,6 @@ from penstock.files._not_copied import refuse_to_copy
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, StrOrBytesPath
 
-__all__ = ["SegmentedLog"]
-
 _NAME = re.compile(r"(\d{20})\.log")
 
 

@@ -15,8 +15,6 @@ from penstock.files._backend import FileBackend, current_backend
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Batches"]
-
 T = TypeVar("T")
 
 _FIRST_WEIGHT = 64

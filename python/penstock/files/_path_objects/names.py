@@ -17,8 +17,6 @@ from urllib.parse import unquote_to_bytes
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["PYTHON", "Names", "StrPath", "fold"]
-
 # The versions of pathlib differ; typed so that a type checker sees the code for all of them.
 PYTHON: tuple[int, ...] = sys.version_info[:2]
 

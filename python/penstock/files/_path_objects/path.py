@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from penstock.files._file_objects.opening import Opening
     from penstock.files._file_objects.text_file import TextFile
 
-__all__ = ["Path"]
-
 T = TypeVar("T")
 
 # What means that nothing is there, to pathlib. From Python 3.14 on, any error does.

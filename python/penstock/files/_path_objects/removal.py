@@ -18,8 +18,6 @@ from penstock.files._path_objects.walking import OnError
 if TYPE_CHECKING:
     from _typeshed import StrOrBytesPath
 
-__all__ = ["rmtree"]
-
 _ENTRIES_AT_ONCE = 1024
 _LONGEST_STEP = 0.01  # seconds
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK

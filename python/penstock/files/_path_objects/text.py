@@ -9,8 +9,6 @@ from typing import Any
 from penstock.files._backend import current_backend
 from penstock.files._file_objects.text_file import text_encoding
 
-__all__ = ["decode", "encode", "resolve_encoding"]
-
 _SLICE = 1 << 18  # bytes or characters
 
 

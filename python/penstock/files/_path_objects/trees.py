@@ -18,8 +18,6 @@ from penstock.files._path_objects.removal import rmtree
 from penstock.files._path_objects.walking import read_folder
 from penstock.files._whole_files.copying import copy
 
-__all__ = ["copy_tree", "move_tree"]
-
 _FOLDER_PERMISSIONS = PERMISSIONS | stat.S_ISVTX
 _KEEP_SECURITY = "security."  # capabilities would outlive their owner, as set-user-ID bits would
 _NO_ATTRIBUTES = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENODATA, errno.EINVAL})

@@ -15,8 +15,6 @@ from penstock.files._path_objects.batches import Batches
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["OnError", "Walk"]
-
 P = TypeVar("P")
 
 OnError = Callable[[OSError], object]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Change", "Changes"]
-
 
 class Change(IntEnum):
     """What has happened to a path; the numbers are those of watchfiles."""

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from penstock.files._watching.changes import Change, Changes
 from penstock.files._watching.inotify import Event, Inotify, Mask
 
-__all__ = ["WatchedFolders"]
-
 _EVENTS = (
     Mask.MODIFY
     | Mask.ATTRIB

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Event", "Inotify", "Mask"]
-
 _libc = ctypes.CDLL(None, use_errno=True)
 _HEADER = struct.Struct("iIII")  # struct inotify_event
 _BUFFER = 64 << 10

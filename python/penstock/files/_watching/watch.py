@@ -17,8 +17,6 @@ from penstock.files._watching.folders import WatchedFolders
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Watch", "watch"]
-
 Filter = Callable[[Change, str], bool]
 
 

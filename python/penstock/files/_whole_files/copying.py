@@ -20,8 +20,6 @@ from penstock.files._whole_files.replacement import replace_file
 if TYPE_CHECKING:
     from _typeshed import StrOrBytesPath
 
-__all__ = ["copy"]
-
 Progress = Callable[[int, int], object]
 
 FICLONE = 0x40049409  # ioctl_ficlone(2)

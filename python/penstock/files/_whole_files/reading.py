@@ -13,8 +13,6 @@ from penstock.files._in_flight import results_of
 if TYPE_CHECKING:
     from _typeshed import StrOrBytesPath
 
-__all__ = ["read_file", "read_files"]
-
 _AFTER_A_MISS = 64
 """So many files the engine reads before the page cache is tried without it: more at each time."""
 

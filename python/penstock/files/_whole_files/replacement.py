@@ -19,8 +19,6 @@ from penstock._durable_files import (
 from penstock.files._backend import FileBackend
 from penstock.files._detached import Stop
 
-__all__ = ["replace_file"]
-
 T = TypeVar("T")
 
 

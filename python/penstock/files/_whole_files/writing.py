@@ -13,8 +13,6 @@ from penstock.files._whole_files.replacement import replace_file
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, StrOrBytesPath
 
-__all__ = ["write_file"]
-
 # A cancelled write ends after at most so many bytes.
 _PIECE = 8 << 20
 

@@ -29,8 +29,6 @@ from penstock.record.schema import (
 )
 from penstock.record.schema import Field as RecordField
 
-__all__ = ["SampleBatch", "buffer_samples", "schema_from_arrow"]
-
 
 class SampleBatch:
     """Rows that no longer change. Any thread may use them.

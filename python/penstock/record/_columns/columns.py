@@ -21,17 +21,6 @@ from penstock.record.schema import (
     text_column_name,
 )
 
-__all__ = [
-    "BoolColumn",
-    "ColumnBuffer",
-    "FloatColumn",
-    "IntColumn",
-    "NumberColumn",
-    "TextColumn",
-    "TimestampColumn",
-    "new_column",
-]
-
 _NULL_CODE = -1
 _INT64 = range(-(2**63), 2**63)
 

@@ -20,17 +20,6 @@ from penstock.record._columns.columns import (
 )
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
 
-__all__ = [
-    "csv_bytes",
-    "csv_header",
-    "describe_columns",
-    "field_from_description",
-    "json_bytes",
-    "json_line",
-    "quoted",
-    "row_columns",
-]
-
 if TYPE_CHECKING:
     from penstock._record import Column
 

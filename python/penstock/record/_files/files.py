@@ -14,20 +14,6 @@ from pathlib import Path
 from penstock._durable_files import put_file, write_fully
 from penstock.record.errors import RecoveryError, SinkError, SinkExistsError, SinkWriteError
 
-__all__ = [
-    "check_no_part_missing",
-    "check_not_removed",
-    "create_file",
-    "explain",
-    "is_regular",
-    "lock_file",
-    "numbered_parts",
-    "part_path",
-    "remove_parts",
-    "replace_file",
-    "take_lock_file",
-]
-
 _REMEDIES = {
     errno.ENOSPC: "free some space or record to another disk",
     errno.EDQUOT: "the quota is used up: free some space or record to another disk",

@@ -28,27 +28,6 @@ from penstock._torn_end import Cut, EndTooLargeError, cut_end
 from penstock.record.errors import RecoveryError
 from penstock.record.schema import LEADING_COLUMNS
 
-__all__ = [
-    "HEAD_BEGINS",
-    "HEAD_KEY",
-    "Layout",
-    "RepairedLines",
-    "TextRow",
-    "described_beside",
-    "fault_of",
-    "fields_of",
-    "has_faulty_row",
-    "is_cut",
-    "is_whole",
-    "json_object",
-    "lines_of",
-    "repair_lines",
-    "rows_of",
-    "rows_of_text",
-    "sidecar_path",
-    "text_end",
-]
-
 _BOM = b"\xef\xbb\xbf"
 # Possessive: of two quotes in a row, none may end the field, even if the field then has no end.
 _QUOTED = re.compile(rb'"(?:[^"]++|"")*+"')

@@ -20,8 +20,6 @@ from penstock._torn_end import Cut, EndTooLargeError, check_size, keep_copy
 from penstock.record._files.files import take_lock_file
 from penstock.record.errors import RecoveryError
 
-__all__ = ["keep_torn_log", "lock_path", "log_path", "read_log", "release_lock", "take_lock"]
-
 _HEAD = struct.Struct(">8I")
 _FRAME = struct.Struct(">6I")
 _MAGIC = 0x377F0682

@@ -34,8 +34,6 @@ from penstock.record._mqtt.packets import (
 )
 from penstock.record._network.protocol import Away, Misconfigured, as_away
 
-__all__ = ["Broker", "RetainRefused"]
-
 _KEEP_ALIVE_S = 30
 # Reason codes (2.4) that another attempt does not change: credentials, rights, names; and one that
 # it makes worse: of two clients with one id, each attempt ends the session of the other.

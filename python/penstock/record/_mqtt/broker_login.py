@@ -14,8 +14,6 @@ from penstock.record._network.protocol import Misconfigured
 from penstock.record._network.server import BrokerAddress, Secret, Trust
 from penstock.record.errors import SinkWriteError
 
-__all__ = ["BROKER_SECRETS", "BrokerLogin"]
-
 BROKER_SECRETS = (
     "set MQTT_USERNAME and MQTT_PASSWORD in the environment, or name a file with password_file"
 )

@@ -30,8 +30,6 @@ from penstock.record.addresses import scheme_of
 from penstock.record.schema import beside
 from penstock.record.sink import LossWindow
 
-__all__ = ["MqttSink", "is_mqtt", "mqtt_address", "topic_level"]
-
 if TYPE_CHECKING:
     from penstock._record import Column
 

@@ -6,30 +6,6 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = [
-    "CONNACK",
-    "DISCONNECT",
-    "LONGEST_TOPIC",
-    "PINGRESP",
-    "PING_REQUEST",
-    "PUBACK",
-    "PUBLISH",
-    "SUBACK",
-    "Acknowledged",
-    "Malformed",
-    "Message",
-    "Packet",
-    "PacketParser",
-    "Welcome",
-    "acknowledged",
-    "connect_packet",
-    "disconnect_packet",
-    "publish_packet",
-    "published",
-    "subscribe_packet",
-    "welcomed",
-]
-
 CONNACK, PUBLISH, PUBACK, SUBACK, PINGRESP, DISCONNECT = 2, 3, 4, 9, 13, 14
 PING_REQUEST = b"\xc0\x00"
 _RECEIVE_MAXIMUM, _MAXIMUM_QOS, _MAXIMUM_SIZE = 0x21, 0x24, 0x27

@@ -17,16 +17,6 @@ from penstock.record._columns.batch import SampleBatch
 from penstock.record._network.rows import RowNumbers
 from penstock.record.schema import RECORDER_FIELDS, beside
 
-__all__ = [
-    "DataType",
-    "Metric",
-    "SparkplugRow",
-    "SparkplugRows",
-    "encode_payload",
-    "fields_of",
-    "rows_of",
-]
-
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 

@@ -36,8 +36,6 @@ from penstock.record._network.server import BrokerAddress
 from penstock.record.addresses import scheme_of
 from penstock.record.sink import LossWindow
 
-__all__ = ["SparkplugSink", "is_sparkplug", "sparkplug_address"]
-
 _PORTS = {"sparkplug": 1883, "sparkplugs": 8883}
 
 

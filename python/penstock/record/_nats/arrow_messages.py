@@ -22,8 +22,6 @@ from penstock.record._columns.batch import SampleBatch
 from penstock.record._network.rows import RowNumbers
 from penstock.record.arrow import pyarrow_module
 
-__all__ = ["SCHEMA", "ArrowMessages", "DeviceMessage", "subject_token"]
-
 SCHEMA = "schema."
 """What the last tokens of a schema's subject begin with. A device's is one token."""
 

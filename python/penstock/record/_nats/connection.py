@@ -19,8 +19,6 @@ from typing import Any
 
 from penstock.record._network.protocol import Away, Misconfigured, as_away
 
-__all__ = ["Delivered", "Inbox", "NatsConnection", "Reply"]
-
 _LONGEST_LINE = 1 << 16
 _LONGEST_PAYLOAD = 1 << 26
 _REFUSALS = ("authorization", "authentication", "permissions", "account")

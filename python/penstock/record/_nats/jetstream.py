@@ -16,8 +16,6 @@ from penstock.record._network.protocol import Away, Misconfigured
 from penstock.record._network.server import Secret
 from penstock.record.errors import SinkWriteError
 
-__all__ = ["Leases", "Login", "ask", "header_of", "number_in", "said"]
-
 WRONG_LAST_SEQUENCE = 10071
 NO_SUCH_STREAM = 10059
 NO_SUCH_MESSAGE = 10037

@@ -32,8 +32,6 @@ from penstock.record.addresses import scheme_of
 from penstock.record.arrow import load_pyarrow
 from penstock.record.sink import LossWindow
 
-__all__ = ["NatsSink", "is_nats", "nats_address"]
-
 _PORTS = {"nats": 4222, "natss": 4222}
 _SECRETS = (
     "set NATS_TOKEN, or NATS_USER and NATS_PASSWORD, in the environment, or name a file with "

@@ -11,8 +11,6 @@ from penstock.record._nats.connection import Delivered, Inbox, NatsConnection
 from penstock.record._nats.jetstream import NO_SUCH_MESSAGE, ask, header_of, number_in, said
 from penstock.record._network.protocol import Away
 
-__all__ = ["RunReader", "StreamMessage"]
-
 _AT_ONCE = 32
 _BYTES_AT_ONCE = 16 << 20
 _FORGOTTEN_AFTER_NS = 60_000_000_000

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from penstock.record._network.protocol import as_away
 from penstock.record._network.server import Trust
 
-__all__ = ["Answer", "HttpPost"]
-
 _LONGEST_BODY = 1 << 20
 _LONGEST_LINE = 1 << 16
 _MOST_FIELDS = 100

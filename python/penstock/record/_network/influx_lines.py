@@ -14,17 +14,6 @@ from penstock.record._columns.row_text import row_columns
 from penstock.record._network.rows import RowStamps, gzip_text
 from penstock.record.schema import beside
 
-__all__ = [
-    "NO_FIELD_NAMES",
-    "LineEncoder",
-    "field_label",
-    "line_without_field",
-    "measurement_of",
-    "quoted_text",
-    "row_of",
-    "series_head",
-]
-
 if TYPE_CHECKING:
     from penstock._record import Column
 

@@ -29,8 +29,6 @@ from penstock.record.addresses import scheme_of
 from penstock.record.errors import SinkWriteError
 from penstock.record.sink import LossWindow
 
-__all__ = ["InfluxAddress", "InfluxSink", "InfluxTransport", "is_influx"]
-
 
 class InfluxSink(NetworkSink):
     """Writes to InfluxDB 1, 2 or 3, VictoriaMetrics or QuestDB, by the line protocol over HTTP.

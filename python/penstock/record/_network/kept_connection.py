@@ -7,8 +7,6 @@ from typing import Generic, Protocol, TypeVar
 
 from penstock.record._network.protocol import Away
 
-__all__ = ["KeptConnection"]
-
 
 class Connection(Protocol):
     """What is not mended: whoever uses it makes another one."""

@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 from penstock.loop import new_event_loop
 
-__all__ = ["LoopThread"]
-
 T = TypeVar("T")
 
 

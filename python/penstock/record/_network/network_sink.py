@@ -13,8 +13,6 @@ from penstock.record._network.protocol import Encoder, Transport
 from penstock.record.errors import SinkWriteError
 from penstock.record.sink import LossWindow, ThreadedSink
 
-__all__ = ["NetworkSink", "SpooledFile"]
-
 # Rows of so many bytes are one payload, even within half of a loss window.
 _PAYLOAD_BYTES = 2 << 20
 

@@ -8,8 +8,6 @@ from typing import Protocol
 from penstock.record._columns.batch import SampleBatch
 from penstock.record._network.server import describe_distrust
 
-__all__ = ["Away", "Encoder", "Misconfigured", "Transport", "as_away"]
-
 
 class Away(Exception):
     """The other side does not take a payload now. The same payload is sent again, later.

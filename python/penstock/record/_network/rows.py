@@ -20,9 +20,6 @@ from pathlib import Path
 from penstock._durable_files import sync_folder, write_fully
 from penstock._record import rising_stamps
 
-__all__ = ["RefusedRows", "RowNumbers", "RowStamps", "gzip_text"]
-
-
 # A time stamp of its own for each row of a series.
 #
 # For servers where two rows of one series and one stamp are one row.

@@ -12,8 +12,6 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from penstock.record.addresses import scheme_of
 from penstock.record.errors import SinkWriteError
 
-__all__ = ["BrokerAddress", "Secret", "Trust", "describe_distrust", "split_url"]
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:

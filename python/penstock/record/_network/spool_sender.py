@@ -85,8 +85,6 @@ from penstock.files import (
 from penstock.record._network.protocol import Away, Misconfigured, Transport
 from penstock.record.errors import SinkWriteError
 
-__all__ = ["SentMark", "SpoolSender"]
-
 _HEAD = struct.Struct("<4sI")  # the kind, the number of rows
 _SEGMENT_BYTES = 8 << 20
 _FIRST_PAUSE_S = 0.25

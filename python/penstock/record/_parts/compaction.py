@@ -32,14 +32,6 @@ from penstock.record.arrow import METADATA_KEY, pyarrow_module
 from penstock.record.damage import UNREADABLE, unreadable_is
 from penstock.record.errors import RecoveryError, SinkExistsError
 
-__all__ = [
-    "compact",
-    "finish_compaction",
-    "joined_parts",
-    "sealed_table",
-    "unsealed_fault",
-]
-
 # Parts of this size, which bulk recordings have, are passed on as they are read.
 _ROWS_AT_A_TIME = 262_144
 # Pieces of this size cost more to copy together than to write one by one.

@@ -18,8 +18,6 @@ from penstock.record._parts.table_formats import ArrowFormat, ParquetFormat
 from penstock.record.damage import UNREADABLE
 from penstock.record.errors import RecordError, RecoveryError
 
-__all__ = ["check_last_file", "first_file", "next_file"]
-
 _UNREADABLE: tuple[type[Exception], ...] = (RecordError, *UNREADABLE)
 _LONGEST_END = 1 << 20
 _LATER = re.compile(r"(.+)\.part([1-9]\d*)")

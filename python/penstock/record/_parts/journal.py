@@ -23,8 +23,6 @@ from penstock.record.arrow import pyarrow_module
 from penstock.record.damage import UNREADABLE, reason_of
 from penstock.record.errors import RecoveryError
 
-__all__ = ["Journal", "JournalContent", "read_journal", "remove_journal"]
-
 _STREAM_ENDS: tuple[type[Exception], ...] = (*UNREADABLE, StopIteration)
 _CONTINUATION = b"\xff\xff\xff\xff"  # the first bytes of each message of a stream
 

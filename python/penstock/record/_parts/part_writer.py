@@ -22,15 +22,6 @@ from penstock.record.arrow import arrow_schema, pyarrow_module
 from penstock.record.errors import SinkSchemaError
 from penstock.record.schema import RecordSchema
 
-__all__ = [
-    "PartOptions",
-    "Partition",
-    "WrittenFile",
-    "check_described_devices",
-    "check_device_names",
-    "write_part",
-]
-
 Partition = Literal["day", "device"]
 _LARGEST_PART = 4_194_304
 _NAME_MAX = 255  # bytes, limits.h

@@ -47,8 +47,6 @@ from penstock.record.damage import UNREADABLE
 from penstock.record.errors import RecoveryError, SinkExistsError, SinkWriteError
 from penstock.record.schema import RecordSchema
 
-__all__ = ["PartsFile"]
-
 # From here on a sync writes the part itself: encoded it is smaller than as a journal.
 _ROWS_WORTH_A_PART = 65_536
 

@@ -23,8 +23,6 @@ from penstock.record._seals.part_list import add_part
 from penstock.record._seals.seal import seals_path
 from penstock.record.errors import RecoveryError
 
-__all__ = ["PART_KEY", "RUNS_KEY", "RUN_KEY", "PartsFolder", "parts_path"]
-
 RUN_KEY = b"penstock.parts"
 """Metadata of a part and of a file that was made of parts: the id of their folder."""
 RUNS_KEY = b"penstock.runs"

@@ -36,8 +36,6 @@ from penstock.record.arrow import METADATA_KEY
 from penstock.record.damage import UNREADABLE, reason_of, unreadable_is
 from penstock.record.errors import RecordError, RecoveryError
 
-__all__ = ["Recovery", "recover", "recover_folder"]
-
 _DATABASE = b"SQLite format 3\0"
 _SUFFIXES = (".parquet", ".arrow", ".csv", ".jsonl", ".sqlite", ".sqlite3", ".db")
 

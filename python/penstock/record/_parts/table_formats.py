@@ -8,8 +8,6 @@ from typing import Any, Literal, Protocol
 
 from penstock.record.arrow import load_pyarrow, pyarrow_module
 
-__all__ = ["ArrowFormat", "ParquetFormat", "TableFormat"]
-
 ParquetCompression = Literal["zstd", "snappy", "gzip", "brotli", "lz4", "none"]
 PARQUET_COMPRESSIONS = ("zstd", "snappy", "gzip", "brotli", "lz4", "none")
 ArrowCompression = Literal["zstd", "lz4", "none"]

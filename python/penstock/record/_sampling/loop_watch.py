@@ -18,8 +18,6 @@ from dataclasses import dataclass
 
 import anyio
 
-__all__ = ["Gap", "LoopWatch"]
-
 _BEAT_S = 0.1
 _LATE_NS = 50_000_000
 _GAPS = 64

@@ -12,8 +12,6 @@ from enum import Enum
 
 from penstock.record.clock import Cadence
 
-__all__ = ["Alignment", "BusSchedule", "Lane", "first_slot_ns"]
-
 _SECOND = 1_000_000_000
 
 

@@ -22,8 +22,6 @@ from penstock.record._source import (
 from penstock.record.clock import boot_id
 from penstock.record.schema import Field, unite
 
-__all__ = ["Bus", "SourceSet"]
-
 
 @dataclass(frozen=True, slots=True)
 class Bus:

@@ -17,8 +17,6 @@ from penstock._plain_task_group import plain_task_group
 from penstock.record._sample import PollResult
 from penstock.record._source import DeviceResultLike, FieldSchemaLike, ReadingLike, Stamped
 
-__all__ = ["StreamSource", "take_all"]
-
 _WAITING = 256
 
 

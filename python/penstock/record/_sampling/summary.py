@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-__all__ = ["AcquisitionSummary", "DeviceSummary", "SinkSummary"]
-
 
 @dataclass(slots=True)
 class DeviceSummary:

@@ -13,8 +13,6 @@ from penstock.record._columns.columns import ColumnBuffer
 from penstock.record._sampling.summary import AcquisitionSummary
 from penstock.record.schema import RecordSchema
 
-__all__ = ["WaitingRows"]
-
 
 class WaitingRows:
     """Rows that wait for their consumer, and the policy for too many of them.

@@ -25,20 +25,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock._record import xxh3_128
 from penstock.record.errors import RecordError, SinkDependencyError
 
-__all__ = [
-    "DIGEST_TEXT",
-    "FAST",
-    "PROOF",
-    "Digest",
-    "DigestThread",
-    "PublicKey",
-    "SigningKey",
-    "digest_like",
-    "digest_name",
-    "digest_of",
-    "new_digest",
-]
-
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 

@@ -16,8 +16,6 @@ from typing import BinaryIO
 from penstock.record._files.line_ends import Layout, csv_layout, is_plain, rows_of
 from penstock.record._seals.seal import SealList, read_seals, seals_path
 
-__all__ = ["RestoredText", "changed_line_ends", "has_changed_line_ends"]
-
 _BLOCK = 1 << 20
 _LONGEST_HEAD = 1 << 20
 

@@ -28,8 +28,6 @@ from penstock.record._seals.digests import (
 )
 from penstock.record.damage import UNREADABLE, reason_of
 
-__all__ = ["ListedPart", "PartList", "add_part", "file_digest", "read_part_list"]
-
 _BEGIN = bytes(32)
 _PIECE = 1 << 20
 _LINE = re.compile(

@@ -31,16 +31,6 @@ from penstock.record._seals.digests import (
 )
 from penstock.record.schema import RecordSchema
 
-__all__ = [
-    "NO_DIGEST",
-    "RowSeal",
-    "RowSeals",
-    "add_rows",
-    "batch_of_rows",
-    "begin_of_table",
-    "read_row_seals",
-]
-
 NO_DIGEST = bytes(32)
 _RANGE_BYTES = 65_536
 _ROW_BYTES = 128  # about

@@ -18,18 +18,6 @@ from typing import Any, BinaryIO
 from penstock.record._seals.digests import DIGEST_TEXT, FAST, PROOF, digest_of
 from penstock.record.damage import UNREADABLE, reason_of
 
-__all__ = [
-    "ENDS",
-    "Seal",
-    "SealList",
-    "end_by",
-    "head_line",
-    "read_seals",
-    "seal_before_digest",
-    "seal_line",
-    "seals_path",
-]
-
 FORMAT = "penstock seals 1"
 NO_STAMP = 0
 KINDS = ("open", "full", "found", "closed", "failed", "no space", "cut off")

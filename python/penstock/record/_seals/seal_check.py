@@ -10,8 +10,6 @@ from penstock.record._seals.digests import PublicKey, digest_like, new_digest
 from penstock.record._seals.line_end_changes import RestoredText, changed_line_ends
 from penstock.record._seals.seal import ENDS, Seal, SealList, read_seals, seals_path
 
-__all__ = ["HOW", "SealFindings", "check_file", "rows_from_to"]
-
 _PIECE = 1 << 20
 _Content: TypeAlias = BinaryIO | RestoredText
 HOW = {

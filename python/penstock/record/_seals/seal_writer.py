@@ -40,8 +40,6 @@ from penstock.record._seals.seal import (
 )
 from penstock.record.errors import RecordError, SinkExistsError
 
-__all__ = ["SealWriter", "WholeFileSeal", "seal_what_is_found"]
-
 _RANGE_BYTES = 65_536
 _SYNC_S = 1.0
 _PIECE = 1 << 20

@@ -43,8 +43,6 @@ from penstock.record._seals.seal_writer import SealWriter
 from penstock.record.errors import SinkExistsError, SinkWriteError
 from penstock.record.schema import RecordSchema
 
-__all__ = ["LineFile", "Rotation"]
-
 # As text, a quarter of a megabyte: it is written and hashed while it is in the cache of one core.
 # With 8192 rows, CSV takes 1.4 times as long, and JSON Lines 1.7 times; with 512, both 1.2 times.
 _ROWS_A_WRITE = 2048

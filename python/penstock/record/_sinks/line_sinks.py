@@ -24,8 +24,6 @@ from penstock.record._sinks.line_file import LineFile, Rotation
 from penstock.record.schema import RecordSchema
 from penstock.record.sink import LossWindow, PathSink
 
-__all__ = ["CsvSink", "JsonlSink"]
-
 
 class CsvSink(PathSink):
     """Writes CSV (RFC 4180, UTF-8, CRLF), and the metadata into ``run.csv.meta.json``.

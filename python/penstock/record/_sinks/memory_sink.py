@@ -10,8 +10,6 @@ from penstock.record._sample import Sample
 from penstock.record.schema import RecordSchema
 from penstock.record.sink import SinkBase
 
-__all__ = ["InMemorySink"]
-
 
 class InMemorySink(SinkBase):
     """Keeps all batches in memory; they stay readable after ``close``. Grows without bound."""

@@ -20,9 +20,6 @@ from penstock.record._sinks.sink_writer import SinkWriter
 from penstock.record.schema import RecordSchema
 from penstock.record.sink import Sink
 
-__all__ = ["BatchSource", "pipe"]
-
-
 _LONGEST_INTERVAL_S = 1.0
 _SHORTEST_INTERVAL_S = 0.02
 """With a loss window of nothing each batch is durable; fewer rows a batch would only cost CPU."""

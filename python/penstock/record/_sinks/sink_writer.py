@@ -23,8 +23,6 @@ from penstock.record._sampling.summary import AcquisitionSummary, SinkSummary
 from penstock.record.errors import SinkError, SinkWriteError
 from penstock.record.sink import Sink, SupportsMetadata, ThreadedSink, describe_sink
 
-__all__ = ["Reopen", "SinkWriter"]
-
 Reopen = Callable[[], Sink]
 """Makes another sink for the place of one that has failed. Called in a worker thread."""
 

@@ -30,8 +30,6 @@ from penstock.record.errors import (
 from penstock.record.schema import TIME_COLUMNS, RecordSchema
 from penstock.record.sink import LossWindow, PathSink
 
-__all__ = ["SqliteFile", "SqliteSink"]
-
 _INTEGER = (*TIME_COLUMNS, "t_mono_ns")
 _KINDS = {"float": "REAL", "int": "INTEGER", "bool": "INTEGER", "timestamp": "INTEGER"}
 # Beyond 32 rows, a statement gets no faster.

@@ -18,8 +18,6 @@ from penstock.record._parts.table_formats import (
 from penstock.record._seals.digests import SigningKey
 from penstock.record.sink import LossWindow, PathSink
 
-__all__ = ["ArrowSink", "ParquetSink"]
-
 
 class ArrowSink(PathSink):
     """Writes Arrow IPC (Feather 2): the file ``run.arrow``, or a folder of parts.

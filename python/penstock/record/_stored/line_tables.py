@@ -37,9 +37,6 @@ from penstock.record.arrow import arrow_schema, common_type, pyarrow_module
 from penstock.record.damage import UNREADABLE, DamageList, reason_of
 from penstock.record.recorder_lock import is_being_recorded
 
-__all__ = ["csv_pieces", "csv_table", "jsonl_pieces", "jsonl_table"]
-
-
 # CSV as Arrow tables: the rows that can be read, and what is wrong with others.
 #
 # A piece of some megabytes is read by pyarrow at once. Where that fails, or a quote is in the wrong

@@ -27,8 +27,6 @@ from pathlib import Path
 from penstock.record._files.sqlite_log import lock_path
 from penstock.record.recorder_lock import is_being_recorded, is_locked
 
-__all__ = ["connect_to_log"]
-
 # The bytes that SQLite locks in a database, wherever that ends (sqlite.org/fileformat2.html,
 # section "The Lock-Byte Page"), as a struct flock of fcntl(2).
 _FIRST_LOCK, _LOCKS = 0x40000000, 512

@@ -19,16 +19,6 @@ from penstock.record.arrow import METADATA_KEY, arrow_schema, is_number, pyarrow
 from penstock.record.damage import UNREADABLE, DamageList, reason_of
 from penstock.record.schema import LEADING_COLUMNS, TIME_COLUMNS, RecordSchema
 
-__all__ = [
-    "check_complete",
-    "complete_rows",
-    "converted",
-    "described_schema",
-    "fixed_types",
-    "plain_schema",
-    "sound_table",
-]
-
 Row = TypeVar("Row")
 
 _REQUIRED = ("device", "t_utc", "t_mono_ns", "requested_at", "received_at", "latency_s")

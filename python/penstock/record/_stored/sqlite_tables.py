@@ -26,8 +26,6 @@ from penstock.record.damage import UNREADABLE, DamageList, reason_of
 from penstock.record.recorder_lock import is_being_recorded
 from penstock.record.schema import LEADING_COLUMNS
 
-__all__ = ["connected", "sqlite_pieces", "sqlite_tables"]
-
 _ROWS_AT_A_TIME = 4096
 # Rows that are asked for one by one around damaged pages; beyond them whole ranges are left out.
 _MOST_SINGLE_ROWS = 4096

@@ -19,15 +19,6 @@ from penstock.record.arrow import METADATA_KEY, pyarrow_module
 from penstock.record.damage import UNREADABLE, DamagedError, DamageList, reason_of
 from penstock.record.errors import RecoveryError
 
-__all__ = [
-    "Columns",
-    "chosen_columns",
-    "format_of",
-    "journal_table",
-    "table_of_file",
-    "table_pieces",
-]
-
 
 def format_of(path: Path) -> TableFormat:
     """The format of a file, or of the parts of a folder."""

@@ -15,8 +15,6 @@ from penstock.serial._values import (
 )
 from penstock.serial.config import SerialConfig
 
-__all__ = ["SerialBackend", "require_backend"]
-
 
 class SerialBackend(Protocol):
     """An open serial device, real or simulated, without an event loop.

@@ -18,8 +18,6 @@ from penstock.serial._tty.system_calls import PendingIoctl
 from penstock.serial._values import ControlLines, LineActivity, ModemLines
 from penstock.serial.config import SerialConfig
 
-__all__ = ["LoopBackend", "open_loop"]
-
 _CAPACITY = 65_536
 _COUNTER = struct.Struct("=Q")
 _FULL = (1 << 64) - 2

@@ -30,8 +30,6 @@ from penstock.serial._values import PortInfo
 from penstock.serial.config import SerialConfig, checked_config
 from penstock.serial.exceptions import ConfigurationError, UnsupportedPlatformError
 
-__all__ = ["SCHEMES", "check_open_arguments", "description_of", "open_backend", "open_device"]
-
 
 def open_device(
     path: str, config: SerialConfig | None = None

@@ -32,8 +32,6 @@ from penstock.serial._values import (
 from penstock.serial.config import SerialConfig
 from penstock.serial.exceptions import ConfigurationError
 
-__all__ = ["SpyBackend", "TrafficLog", "hex_dump", "open_spy"]
-
 _FORM = "spy://PORT?file=LOG, with &raw, &color or &all"
 _OPTIONS = frozenset({"file", "raw", "color", "all"})
 _COLORS = {"RX": "\x1b[32m", "TX": "\x1b[31m"}

@@ -35,8 +35,6 @@ from penstock.serial.exceptions import (
     errno_to_exception,
 )
 
-__all__ = ["LineEvents", "SocketBackend", "StreamBackend", "stream_capabilities"]
-
 _INT = struct.Struct("i")
 _COUNTED = (termios.TIOCM_CTS, termios.TIOCM_DSR, termios.TIOCM_RI, termios.TIOCM_CD)
 

@@ -13,8 +13,6 @@ from urllib.parse import parse_qsl, urlsplit
 
 from penstock.serial.exceptions import ConfigurationError
 
-__all__ = ["SerialUrl", "is_url"]
-
 
 def is_url(path: str) -> bool:
     """Return whether ``path`` is a URL. A path that contains ``://`` can be written ``./a://b``."""

@@ -22,8 +22,6 @@ from penstock.serial._port.receive import LARGEST_READ, READ_AT_ONCE, ReceiveHal
 from penstock.serial._port.send import SendHalf, as_bytes
 from penstock.serial.exceptions import SerialTimeoutError, UnreadInputError
 
-__all__ = ["ExchangeOperations", "ExchangePart", "SerialAnswer"]
-
 
 @dataclass(frozen=True, slots=True)
 class SerialAnswer:

@@ -25,8 +25,6 @@ from penstock.serial._values import PortInfo
 from penstock.serial.config import SerialConfig
 from penstock.serial.exceptions import SerialError, closed_error
 
-__all__ = ["SerialConnectable", "SerialPort", "open_serial_port"]
-
 
 class SerialPort(PortOperations, ExchangeOperations, ByteStream):
     """An open serial port; get one from :func:`open_serial_port`.

@@ -34,8 +34,6 @@ from penstock.serial.exceptions import UnsupportedAsyncBackendError
 if TYPE_CHECKING:
     from penstock._core import SerialReader
 
-__all__ = ["Readiness", "native_reader", "readiness_for"]
-
 T = TypeVar("T")
 
 

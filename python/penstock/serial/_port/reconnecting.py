@@ -30,8 +30,6 @@ from penstock.serial.exceptions import (
     disconnected_error,
 )
 
-__all__ = ["Backoff", "ConnectionEvent", "ReconnectingSerialPort"]
-
 T = TypeVar("T")
 
 _CLOSE_S = 1.0

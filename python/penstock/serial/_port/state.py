@@ -30,8 +30,6 @@ from penstock.serial.exceptions import (
 if TYPE_CHECKING:
     from penstock._core import SerialReader
 
-__all__ = ["PortFacts", "PortState"]
-
 
 T = TypeVar("T")
 

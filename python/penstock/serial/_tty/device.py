@@ -55,8 +55,6 @@ from penstock.serial.exceptions import (
     not_a_tty_error,
 )
 
-__all__ = ["TtyDevice"]
-
 _OPEN_FLAGS = os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
 
 

@@ -24,8 +24,6 @@ from penstock.serial._tty import system_calls
 from penstock.serial._tty.lock_files import find_lock_file
 from penstock.serial.exceptions import PortBusyError
 
-__all__ = ["PortLock", "busy_error", "check_lock_file"]
-
 # struct flock of 64-bit Linux: type, whence, start, length, process.
 _RECORD_LOCK = struct.Struct("@hhqqi4x")
 _HAS_KNOWN_LOCKS = struct.calcsize("@l") == 8

@@ -12,8 +12,6 @@ import os
 import struct
 from pathlib import Path
 
-__all__ = ["LockFile", "find_lock_file"]
-
 _DEVICES = "/dev/"
 _FOLDERS = ("/var/lock", "/var/lock/lockdev")
 _NEVER_LOCKED = ("/dev/pts/",)

@@ -16,8 +16,6 @@ from penstock.serial.compat._definitions import (
 )
 from penstock.serial.compat._settings import RS485Settings, SerialSettings
 
-__all__ = ["SerialBase"]
-
 
 class SerialBase(SerialSettings):
     """A port without a device. :class:`Serial` has one; a URL handler may define its own.

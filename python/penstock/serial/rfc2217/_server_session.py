@@ -45,8 +45,6 @@ from penstock.serial.exceptions import (
 )
 from penstock.serial.rfc2217._connections import has_left
 
-__all__ = ["ServerSession"]
-
 _SIGNATURE = b"penstock.serial"
 _CHUNK = 65_536
 _SUSPEND_AT = 65_536  # bytes that the port has not taken: ask the client to suspend

@@ -21,8 +21,6 @@ from typing import Final, Protocol
 from penstock.sim._line.faults import BusFaults, FaultLog, overlay
 from penstock.sim._line.framing import Framing, LineFraming, Request
 
-__all__ = ["Bus", "BusTap", "SharedLine", "Station"]
-
 #: Answers that may wait for the line before the bus asks the transport to stop reading.
 _BACKLOG_LIMIT: Final = 64 * 1024
 _BITS_PER_BYTE: Final = 10

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final
 
-__all__ = ["BusFaults", "FaultLog", "LoggedFault", "ReplyFate", "overlay"]
-
 _RATES: Final = ("drop", "late", "corrupt", "noise", "duplicate_id", "reboot", "panel_unit")
 
 

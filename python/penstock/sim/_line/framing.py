@@ -13,15 +13,6 @@ import struct
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-__all__ = [
-    "Framing",
-    "LineFraming",
-    "ModbusRtuFraming",
-    "ModbusTcpFraming",
-    "Request",
-    "modbus_checksum",
-]
-
 #: The size of an instrument's input buffer for one request.
 _REQUEST_LIMIT: Final = 256
 

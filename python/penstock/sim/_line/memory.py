@@ -14,8 +14,6 @@ from anyio.lowlevel import checkpoint
 from penstock.sim._line.bus import Bus, BusTap
 from penstock.sim._line.faults import BusFaults
 
-__all__ = ["MemoryStream", "open_memory"]
-
 
 class MemoryStream(ByteStream):
     """The host's end of a bus: what is sent are requests, what is received are answers.

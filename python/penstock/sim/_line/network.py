@@ -18,8 +18,6 @@ from penstock.sim._line.bus import Bus, BusTap, SharedLine
 from penstock.sim._line.memory import MemoryStream
 from penstock.sim._line.pty import open_pty
 
-__all__ = ["open_rfc2217", "open_tcp"]
-
 #: Seconds that a new client waits for the previous one to disconnect: a client that reconnects may
 #: arrive before its old connection is seen as closed.
 _HAND_OVER: Final = 0.25

@@ -24,8 +24,6 @@ import anyio
 from penstock._plain_task_group import running
 from penstock.sim._line.bus import Bus, BusTap
 
-__all__ = ["PtyPort", "open_pty"]
-
 _READ_SIZE: Final = 4096
 #: Its index in what ``termios.tcgetattr`` returns.
 _OUTPUT_SPEED: Final = 5

@@ -11,8 +11,6 @@ import selectors
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["VirtualClockLoop"]
-
 
 class VirtualClockLoop(asyncio.SelectorEventLoop):
     """A loop whose ``time`` is virtual; give ``loop.time`` to a bus as its clock.

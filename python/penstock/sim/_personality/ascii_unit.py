@@ -25,8 +25,6 @@ from penstock.sim._physics.settings import (
     integer_argument,
 )
 
-__all__ = ["STREAMING_ID", "AsciiUnit"]
-
 #: The id of a unit that streams; it responds to this one instead of its own.
 STREAMING_ID: Final = "@"
 

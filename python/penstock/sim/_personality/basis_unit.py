@@ -18,8 +18,6 @@ from penstock.sim._physics.instrument import Instrument, Measurand
 from penstock.sim._physics.layout import number
 from penstock.sim._physics.settings import RefusedError
 
-__all__ = ["BASIS_GASES", "BasisController", "BasisMeter"]
-
 #: Its own numbers of gases, to those of the other instruments.
 BASIS_GASES: Final = {0: 0, 1: 1, 2: 4, 3: 8, 4: 11, 5: 9, 6: 6, 7: 7, 8: 2}
 _WHOLE: Final = re.compile(r"\d{1,5}", re.ASCII)

@@ -9,18 +9,6 @@ from penstock.sim._personality.ascii_unit import AsciiUnit
 from penstock.sim._physics.firmware import FIRMWARE_10V20, FIRMWARE_CODA, Firmware, Refusal
 from penstock.sim._physics.instrument import Instrument, Measurand
 
-__all__ = [
-    "CoriolisController",
-    "CoriolisMeter",
-    "FlowUnit",
-    "LiquidController",
-    "LiquidMeter",
-    "MassFlowController",
-    "MassFlowMeter",
-    "PressureController",
-    "PressureMeter",
-]
-
 _REFERENCES: Final = {
     "A": Measurand.ABSOLUTE_PRESSURE,
     "G": Measurand.GAUGE_PRESSURE,

@@ -26,15 +26,6 @@ from penstock.sim._physics.instrument import (
 )
 from penstock.sim._physics.settings import RefusedError
 
-__all__ = [
-    "BASIS_DECIMALS",
-    "BasisRegisters",
-    "CodaRegisters",
-    "Numbered",
-    "StandardRegisters",
-    "float_words",
-]
-
 _COMMAND, _SETPOINT, _MIX, _GAS, _STATUS = 1000, 1010, 1050, 1200, 1201
 _PRESSURE, _TEMPERATURE, _VOLUMETRIC, _MASS, _IN_USE = 1203, 1205, 1207, 1209, 1211
 _MIX_WORDS: Final = 10

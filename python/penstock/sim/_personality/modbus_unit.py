@@ -24,8 +24,6 @@ from penstock.sim._physics.firmware import Provenance
 from penstock.sim._physics.instrument import Measurand
 from penstock.sim._physics.settings import RefusedError
 
-__all__ = ["MODBUS_NOTES", "MODBUS_PROVENANCE", "ModbusUnit"]
-
 MODBUS_PROVENANCE: Final = Provenance.MANUAL
 MODBUS_NOTES: Final = (
     "Registers and special commands are those of the manuals. Guesses: that the value of a gain "

@@ -13,17 +13,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-__all__ = [
-    "GASES",
-    "GASES_BY_NUMBER",
-    "UNITS",
-    "Dimension",
-    "EngineeringUnit",
-    "SimulatedGas",
-    "unit_named",
-    "viscosity_ratio",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class SimulatedGas:

@@ -11,24 +11,6 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-__all__ = [
-    "FIRMWARES",
-    "FIRMWARE_5V12",
-    "FIRMWARE_6V21",
-    "FIRMWARE_7V09",
-    "FIRMWARE_8V17",
-    "FIRMWARE_8V30",
-    "FIRMWARE_9V00",
-    "FIRMWARE_10V04",
-    "FIRMWARE_10V20",
-    "FIRMWARE_BASIS",
-    "FIRMWARE_CODA",
-    "FIRMWARE_GP",
-    "Firmware",
-    "Provenance",
-    "Refusal",
-]
-
 
 class Refusal(Enum):
     """The answer of an instrument to an unknown command. Real ones differ widely."""

@@ -17,18 +17,6 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final
 
-__all__ = [
-    "STANDARD_KELVIN",
-    "STANDARD_PSIA",
-    "Batch",
-    "FlowControlLoop",
-    "LimitMode",
-    "TotalMode",
-    "Totalizer",
-    "ValveHold",
-    "volumetric_flow",
-]
-
 #: Standard conditions of an Alicat as delivered: 25 degrees Celsius, 14.696 PSIA.
 STANDARD_KELVIN: Final = 298.15
 STANDARD_PSIA: Final = 14.696

@@ -25,8 +25,6 @@ from penstock.sim._physics.code_tables import (
 )
 from penstock.sim._physics.flow import Batch, FlowControlLoop, Totalizer, ValveHold, volumetric_flow
 
-__all__ = ["Instrument", "Measurand", "Quantity"]
-
 OVER_RANGE: Final = 1.28
 FULL_SCALE_PSIA: Final = 160.0
 _FULL_SCALE_CELSIUS: Final = 50.0

@@ -16,16 +16,6 @@ from penstock.sim._physics.code_tables import GASES, SimulatedGas
 from penstock.sim._physics.firmware import Firmware
 from penstock.sim._physics.instrument import CONTROLLED, Measurand, Quantity
 
-__all__ = [
-    "Column",
-    "columns_of",
-    "data_format_table",
-    "flow_column",
-    "gas_table",
-    "manufacturing_table",
-    "number",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Column:

@@ -13,8 +13,6 @@ from penstock.sim._physics.flow import LimitMode, Totalizer, TotalMode
 if TYPE_CHECKING:
     from penstock.sim._personality.ascii_unit import AsciiUnit
 
-__all__ = ["RefusedError", "Settings", "decimal_argument", "integer_argument"]
-
 _DECIMAL: Final = re.compile(r"[+-]?(?:\d{1,12}(?:\.\d{0,12})?|\.\d{1,12})", re.ASCII)
 _INTEGER: Final = re.compile(r"\d{1,6}", re.ASCII)
 
