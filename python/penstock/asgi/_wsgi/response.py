@@ -21,6 +21,7 @@ _NAMES: dict[str, bytes] = {}
 """Names of fields that were sent, in lower case."""
 _CODES: dict[str, int] = {}
 """Statuses that were sent."""
+_PLAIN = (list, tuple)
 _HOP_BY_HOP = frozenset(
     {
         "connection",
@@ -64,13 +65,9 @@ class Response:
 
     def _respond(self, app: WsgiApplication, environ: dict[str, Any]) -> tuple[Message, ...]:
         """Return the messages that end the response, if they were not sent yet."""
-        result = app(environ, self.start_response)
+        result: Any = app(environ, self.start_response)
         # The types themselves: a class of the application's own may have a close.
-        if (
-            isinstance(result, list | tuple)
-            and type(result) in (list, tuple)
-            and not self._head_sent
-        ):
+        if type(result) in _PLAIN and not self._head_sent:
             if self._head is None:
                 raise RuntimeError("the application did not call start_response")
             if len(result) < 2:
@@ -146,7 +143,9 @@ class Response:
             return False
         if self._is_head:
             # There may be more, and nobody would see it.
-            self._put(self._opening(), {**_BODY, "body": b""})
+            self._put(
+                self._opening(), {"type": "http.response.body", "body": b"", "more_body": False}
+            )
             self._complete = True
             return False
         whole = True
@@ -184,7 +183,7 @@ class Response:
                 head["headers"].append((b"content-length", b"%d" % len(part)))
             part = b""
         self._complete = True
-        return (*opening, {**_BODY, "body": part})
+        return (*opening, {"type": "http.response.body", "body": part, "more_body": False})
 
     def _put_last(self, part: bytes) -> None:
         messages = self._last(part)
@@ -206,9 +205,6 @@ class Response:
         self._complete = True
         self._exchange.put_file(*opening, File(wrapper.filelike, position, size))
         return True
-
-
-_BODY: Message = {"type": "http.response.body", "more_body": False}
 
 
 def _check_part(part: Any) -> None:
