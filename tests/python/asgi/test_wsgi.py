@@ -200,6 +200,31 @@ def test_the_length_of_a_single_part_is_known(run: Run, method: bytes) -> None:
     run(main())
 
 
+def test_fields_that_are_repeated_and_fields_that_change(run: Run) -> None:
+    """What was sent is kept, but not for ever, and a pair may be a list."""
+
+    def app(environ: Environ, start_response: Start) -> list[bytes]:
+        number = environ["PATH_INFO"][1:]
+        pair: Any = ["X-List", "listed"]
+        body = b"x" * (int(number) % 7)
+        length = ("Content-Length", str(len(body)))
+        start_response(
+            "200 OK", [*TEXT, length, ("X-Number", number), ("Set-Cookie", number), pair]
+        )
+        return [body]
+
+    async def main() -> None:
+        async with serving(app) as server, connected(server) as client:
+            for number in (*range(300), *range(300)):
+                client.writer.write(b"GET /%d HTTP/1.1\r\n" % number + HOST + b"\r\n")
+                _, fields, body = await client.response()
+                assert fields["x-number"] == fields["set-cookie"] == str(number)
+                assert (fields["content-type"], fields["x-list"]) == ("text/plain", "listed")
+                assert body == b"x" * (number % 7)
+
+    run(main())
+
+
 def test_a_list_of_its_own_class_is_closed(run: Run) -> None:
     closed: list[str] = []
 

@@ -177,6 +177,9 @@ class Exchange:
 
     def _take(self) -> list[_Item]:
         # Nothing means that the waiter is to be awaited.
+        items = self._items
+        if items and isinstance(items[-1], _Ended):
+            return items  # nothing is put behind the end, so this needs no lock
         with self._lock:
             items = self._items
             if items:
@@ -200,7 +203,13 @@ class Exchange:
                     end = items.pop() if isinstance(items[-1], _Ended) else None
                     if failed is None:
                         try:
-                            await self._send_all(items, counted=end is None)
+                            for item in items:
+                                if isinstance(item, dict):
+                                    await self._send(item)
+                                    if end is None:
+                                        self._count(item)
+                                else:
+                                    await self._serve(item)
                         except Exception as error:
                             failed = error
                             self._break()
@@ -225,19 +234,18 @@ class Exchange:
             self._broken = True
             self._notify()
 
-    async def _send_all(self, items: list[_Item], *, counted: bool) -> None:
-        # Without `counted` the thread has ended, and waits for nothing.
-        for item in items:
-            if isinstance(item, dict):
-                await self._send(item)
-                if counted and (body := item.get("body")):
-                    with self._lock:
-                        self._size -= len(body)
-                        self._notify()
-            elif isinstance(item, _Wanted):
-                await self._feed()
-            elif isinstance(item, File):
-                await self._send_file(item)
+    def _count(self, sent: Message) -> None:
+        # Not needed behind the end: nothing waits for it then.
+        if body := sent.get("body"):
+            with self._lock:
+                self._size -= len(body)
+                self._notify()
+
+    async def _serve(self, item: _Item) -> None:
+        if isinstance(item, _Wanted):
+            await self._feed()
+        elif isinstance(item, File):
+            await self._send_file(item)
 
     async def _feed(self) -> None:
         message = await self._receive()

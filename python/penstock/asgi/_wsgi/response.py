@@ -16,9 +16,11 @@ _STATUS = re.compile(r"[2-9][0-9]{2} [^\x00-\x1f\x7f]*")
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _MOST_KEPT = 512
-_LONGEST_KEPT = 64
-_NAMES: dict[str, bytes] = {}
-"""Names of fields that were sent, in lower case."""
+_LONGEST_KEPT = 128
+_FIELDS: dict[Any, tuple[tuple[bytes, bytes], int | None]] = {}
+"""Fields that were sent. The server knows the same objects again, and does not write them anew."""
+_CHANGING = frozenset({"set-cookie", "date", "etag", "last-modified", "location"})
+"""Fields that are not kept: few responses repeat them, and some are secrets."""
 _CODES: dict[str, int] = {}
 """Statuses that were sent."""
 _PLAIN = (list, tuple)
@@ -173,7 +175,8 @@ class Response:
         self._exchange.put(*opening, body, size=len(body["body"]))
 
     def _last(self, part: bytes) -> tuple[Message, ...]:
-        _check_part(part)
+        if type(part) is not bytes:
+            _check_part(part)
         if self._length is not None and len(part) > self._length and not self._is_head:
             part = part[: self._length]
         opening = self._opening()
@@ -224,39 +227,47 @@ def _status_code(status: Any) -> int:
 
 
 def _fields(headers: Any) -> tuple[list[tuple[bytes, bytes]], int | None]:
+    """Return the fields as they are sent, and the Content-Length among them."""
     if not isinstance(headers, list):
         raise TypeError(f"the headers must be a list, not {type(headers).__name__}")
     length = None
     fields = []
     for field in headers:
-        name, value = field
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise TypeError(f"a header must be a pair of strings, not {field!r}")
-        lower = _NAMES.get(name) or _sent_name(name, value)
-        if lower == b"content-length":
-            if not (value.isascii() and value.isdigit()):
-                raise ValueError(f"Content-Length must be a number of bytes, not {value!r}")
-            length = int(value)
-        # Printable ASCII, as most values are, needs no further look.
-        if not (value.isascii() and value.isprintable()) and not _VALUE.fullmatch(value):
-            raise ValueError(f"the header {name!r}: {value!r} cannot be sent")
         try:
-            fields.append((lower, value.encode("latin-1")))
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"the header {name!r}: {value!r} has characters that are not bytes (latin-1)"
-            ) from error
+            sent = _FIELDS.get(field)
+        except TypeError:  # such as a list, which is no key
+            sent = None
+        pair, size = sent or _checked(field)
+        fields.append(pair)
+        if size is not None:
+            length = size
     return fields, length
 
 
-def _sent_name(name: str, value: str) -> bytes:
-    """Return a name as it is sent, and keep it for the next response."""
-    if not _NAME.fullmatch(name):
+def _checked(field: Any) -> tuple[tuple[bytes, bytes], int | None]:
+    """Return a field as it is sent, and the length that it states. Most are kept for later."""
+    name, value = field
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise TypeError(f"a header must be a pair of strings, not {field!r}")
+    if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
         raise ValueError(f"the header {name!r}: {value!r} cannot be sent")
     lower = name.lower()
     if lower in _HOP_BY_HOP:
         raise ValueError(f"the header {name!r} is the server's (hop-by-hop); leave it out")
-    sent = lower.encode("latin-1")
-    if type(name) is str and len(_NAMES) < _MOST_KEPT and len(name) <= _LONGEST_KEPT:
-        _NAMES[name] = sent
+    size = None
+    if lower == "content-length":
+        if not (value.isascii() and value.isdigit()):
+            raise ValueError(f"Content-Length must be a number of bytes, not {value!r}")
+        size = int(value)
+    try:
+        sent = ((lower.encode("latin-1"), value.encode("latin-1")), size)
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"the header {name!r}: {value!r} has characters that are not bytes (latin-1)"
+        ) from error
+    is_plain = type(field) is tuple and type(name) is str and type(value) is str
+    if is_plain and lower not in _CHANGING and len(name) + len(value) <= _LONGEST_KEPT:
+        if len(_FIELDS) >= _MOST_KEPT:
+            _FIELDS.clear()
+        _FIELDS[field] = sent
     return sent
