@@ -1,6 +1,11 @@
 #include "io/files/uring_request.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstddef>
+#include <string_view>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -65,13 +70,37 @@ bool may_flush(int fd) noexcept {
 
 } // namespace
 
+namespace {
+
+/// Opens what the kernel knows of a path, without an effect: the file, or else the innermost folder
+/// above it. Empty if that is not in the path.
+OwnedDescriptor open_known_part(const FileOperation& operation) noexcept {
+    const int follow = operation.flags & O_NOFOLLOW;
+    OwnedDescriptor found(
+        open_from_cache(operation.path, O_PATH | O_CLOEXEC | follow, operation.fd));
+    std::array<char, PATH_MAX> part; // NOLINT(*-member-init): filled as far as it is used
+    std::string_view name(operation.path);
+    while (found.get() == -EAGAIN && name.size() < part.size()) {
+        const std::size_t slash = name.rfind('/');
+        if (slash == std::string_view::npos || slash == 0) {
+            break;
+        }
+        name = name.substr(0, slash);
+        name.copy(part.data(), name.size());
+        part[name.size()] = '\0';
+        found.reset(open_from_cache(part.data(), O_PATH | O_CLOEXEC, operation.fd));
+    }
+    return found;
+}
+
+} // namespace
+
 bool opens_on_server(const FileOperation& operation) noexcept {
     constexpr int changes = O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY);
     if ((operation.flags & (changes | O_PATH)) != 0) {
         return false; // a thread of the kernel does it in any case, or nobody is asked
     }
-    const OwnedDescriptor found(open_from_cache(
-        operation.path, O_PATH | O_CLOEXEC | (operation.flags & O_NOFOLLOW), operation.fd));
+    const OwnedDescriptor found = open_known_part(operation);
     struct statx status{};
     return found.get() >= 0 &&
            read_status(found.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, local_status_mask,

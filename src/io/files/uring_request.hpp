@@ -18,8 +18,8 @@ inline constexpr std::uint64_t inline_limit = std::uint64_t{1} << 20;
 /// The opcode that executes an operation other than a `read_file`, or `no_opcode`.
 [[nodiscard]] unsigned opcode_of(const FileOperation& operation) noexcept;
 
-/// Whether the kernel knows a path, and a server or a daemon is asked when the file is opened: that
-/// would be done on the thread that submits.
+/// Whether a server or a daemon is asked when a file is opened, by what the kernel knows of the
+/// path: that, and the first read, would be done on the thread that submits.
 [[nodiscard]] bool opens_on_server(const FileOperation& operation) noexcept;
 
 /// Fills in the request for an operation that has an opcode, or for the rest of it.
