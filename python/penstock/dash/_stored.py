@@ -19,6 +19,7 @@ from penstock.dash._rows import RecordedRows
 from penstock.record.damage import ShorterFormat
 from penstock.record.errors import RecordError
 from penstock.record.recorder_lock import is_being_recorded
+from penstock.record.stored_parts import lacking_column
 from penstock.record.view import StoredRecording
 
 _SHORTEST_PAUSE_S = 1.0
@@ -40,7 +41,10 @@ class StoredRows:
 
     def __init__(self, recording: StoredRecording) -> None:
         self._recording = recording
+        self.path = recording.path
         self._seen: dict[object, dict[str, int]] = {}
+        self.left_out: dict[str, None] = {}
+        """What is said of parts without the columns that every recording has."""
         self._mark: object = None
 
     def changed(self) -> bool:
@@ -60,6 +64,9 @@ class StoredRows:
         self._mark = _mark_of(self._recording.path)
         left = {run: dict(counts) for run, counts in self._seen.items()}
         for part in self._recording.pieces():
+            if lacking := lacking_column(part, ("device", "t_utc")):
+                self.left_out[f"{part.path} has no column {lacking} of a recording"] = None
+                continue
             rows = RecordedRows(part.table)
             run = part.metadata.get("run_id")
             skip, seen = left.get(run, {}), self._seen.setdefault(run, {})
@@ -71,6 +78,19 @@ class StoredRows:
                 seen[name] = seen.get(name, 0) + count - skipped
             if new.num_rows:
                 yield new
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether a row was ever returned."""
+        return any(self._seen.values())
+
+
+async def read_first(board: Board, stored: StoredRows) -> None:
+    """Add the rows that are there; RecordError if they cannot be read."""
+    await _read_new(board, stored)
+    if stored.left_out and not stored.has_rows:
+        reason = next(iter(stored.left_out))
+        raise RecordError(f"nothing of {stored.path} can be read: {reason}")
 
 
 async def follow(board: Board, recording: StoredRecording) -> None:
@@ -88,9 +108,9 @@ async def follow(board: Board, recording: StoredRecording) -> None:
     """
     stored = StoredRows(recording)
     board.live = locked = await anyio.to_thread.run_sync(stored.is_being_recorded)
-    await _read_new(board, stored)
+    await read_first(board, stored)
     known_damages: set[str] = set()
-    _log_damages(board, recording, known_damages)
+    _log_damages(board, recording, stored, known_damages)
     known_failure = ""
     changed_at = -math.inf
     pause = _SHORTEST_PAUSE_S
@@ -102,7 +122,7 @@ async def follow(board: Board, recording: StoredRecording) -> None:
             begun = time.monotonic()
             try:
                 await _read_new(board, stored)
-                _log_damages(board, recording, known_damages)
+                _log_damages(board, recording, stored, known_damages)
                 known_failure = ""
             except (RecordError, OSError, ValueError, KeyError) as error:
                 text = f"{recording.path} cannot be read: {' '.join(str(error).split())}"
@@ -127,8 +147,14 @@ def _read_in_thread(board: Board, stored: StoredRows) -> None:
             anyio.from_thread.run_sync(board.add, table)
 
 
-def _log_damages(board: Board, recording: StoredRecording, known: set[str]) -> None:
+def _log_damages(
+    board: Board, recording: StoredRecording, stored: StoredRows, known: set[str]
+) -> None:
     """Log what was left out of a recording, each place once."""
+    for text in stored.left_out:
+        if text not in known:
+            known.add(text)
+            board.log("error", f"left out: {text}")
     for damage in recording.damages:
         shorter = isinstance(damage, ShorterFormat)
         text = f"another format is shorter: {damage}" if shorter else f"left out: {damage}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +39,7 @@ __all__ = [
     "files_at",
     "first_file",
     "is_growing",
+    "lacking_column",
     "next_file",
     "plain_schema",
     "recordings_at",
@@ -81,6 +82,25 @@ class StoredPart:
             for name, unit in units_of(self.table.schema).items()
             if isinstance(unit, str)
         }
+
+
+def lacking_column(part: StoredPart, needs: Sequence[str]) -> str:
+    """The first of some columns that a part has not once, or not of its type; empty if none is.
+
+    Damaged names and types of columns are read as they are: rows without these are of no use.
+    """
+    pa = pyarrow_module()
+    names = part.table.schema.names
+    right = {
+        "t_utc": pa.types.is_timestamp,
+        "device": lambda kind: pa.types.is_string(
+            kind.value_type if pa.types.is_dictionary(kind) else kind
+        ),
+    }
+    for name in needs:
+        if names.count(name) != 1 or not right[name](part.table.schema.field(name).type):
+            return name
+    return ""
 
 
 def check_recording(path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pyarrow.parquet as pq
 import pytest
 
 import penstock.record
@@ -205,6 +206,33 @@ async def test_a_recording_whose_lock_is_not_seen_is_live_while_it_grows(
             await sink.write_batch(batch(wave("argon", 10, begin=1)))
             await reached(lambda: board.live)
             tasks.cancel_scope.cancel()
+
+
+def without_devices(path: Path) -> None:
+    """What a flipped bit in the name of a column leaves."""
+    table = pq.read_table(path)
+    names = ["devicf" if name == "device" else name for name in table.column_names]
+    pq.write_table(table.rename_columns(names), path)
+
+
+async def test_a_part_without_a_column_of_recordings_is_left_out_and_told(tmp_path: Path) -> None:
+    async with ParquetSink(tmp_path / "run", part_rows=10) as sink:
+        for number in range(3):
+            await sink.write_batch(batch(wave("argon", 10, begin=number)))
+    parts = sorted((tmp_path / "run").glob("*.parquet"))
+    without_devices(parts[1])
+    board = Board("run")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(follow, board, penstock.record.open(tmp_path / "run", strict=False))
+        await reached(lambda: board.devices and board.events_seen)
+        tasks.cancel_scope.cancel()
+    assert board.devices["argon"].history.rows == 20
+    (event,) = board.events_since(0)
+    assert event.message == f"left out: {parts[1]} has no column device of a recording"
+    for part in (parts[0], parts[2]):
+        without_devices(part)
+    with pytest.raises(RecordError, match=r"nothing of \S*run can be read: .* no column device of"):
+        await follow(Board("run"), penstock.record.open(tmp_path / "run", strict=False))
 
 
 async def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:

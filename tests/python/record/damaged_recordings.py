@@ -41,7 +41,7 @@ import pyarrow
 import penstock.record
 from penstock.cli import _parser, main
 from penstock.dash import Board
-from penstock.dash._stored import StoredRows, _read_new
+from penstock.dash._stored import StoredRows, read_first
 from penstock.record import (
     ArrowSink,
     ColumnBuffer,
@@ -252,11 +252,11 @@ def _show(path: Path) -> int:
     """Put a recording on a board, as ``penstock dash`` does before it serves it."""
 
     async def show() -> None:
-        await _read_new(Board(str(path)), StoredRows(open_recording(path, strict=False)))
+        await read_first(Board(str(path)), StoredRows(open_recording(path, strict=False)))
 
     try:
         anyio.run(show)
-    except (RecordError, ValueError, KeyError) as error:
+    except RecordError as error:
         print(error)
         return 1
     return 0

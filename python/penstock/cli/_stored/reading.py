@@ -14,7 +14,7 @@ from penstock.record.arrow import pyarrow_module, units_of
 from penstock.record.damage import ShorterFormat
 from penstock.record.errors import RecordError, SinkDependencyError
 from penstock.record.postgres_server import PostgresServer, is_postgres
-from penstock.record.stored_parts import StoredPart, files_at, was_cut_off
+from penstock.record.stored_parts import StoredPart, files_at, lacking_column, was_cut_off
 from penstock.record.view import StoredRecording, open_recording
 
 _MOST_WARNINGS = 10
@@ -61,7 +61,7 @@ def read_parts(
     try:
         recording = open_recording(target, table=table, strict=False)
         for part in recording.pieces(columns) if pieces else recording.parts():
-            if lacking := _lacking(part, needs):
+            if lacking := lacking_column(part, needs):
                 unfit.append(f"{part.path} has no column {lacking} of a recording")
                 continue
             found = True
@@ -123,21 +123,6 @@ def _advice(target: str | os.PathLike[str]) -> str:
     if was_cut_off(Path(target)):
         return f"Its recording was cut off: run penstock recover {target} first"
     return "Read a copy of it, or another format of the same run"
-
-
-def _lacking(part: StoredPart, needs: Sequence[str]) -> str:
-    pa = pyarrow_module()
-    names = part.table.schema.names
-    right = {
-        "t_utc": pa.types.is_timestamp,
-        "device": lambda kind: pa.types.is_string(
-            kind.value_type if pa.types.is_dictionary(kind) else kind
-        ),
-    }
-    for name in needs:
-        if names.count(name) != 1 or not right[name](part.table.schema.field(name).type):
-            return name
-    return ""
 
 
 def units_by_device(part: StoredPart, name: str) -> dict[str, str]:
