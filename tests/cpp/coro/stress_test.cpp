@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdint>
 #include <memory>
-#include <numeric>
 #include <random>
 #include <stdexcept>
 #include <string>

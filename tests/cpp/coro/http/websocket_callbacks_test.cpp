@@ -2,15 +2,12 @@
 
 #include <penstock/ws/callbacks.hpp>
 
-#include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <memory>
-#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 

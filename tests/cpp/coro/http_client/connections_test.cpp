@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
