@@ -19,6 +19,7 @@ import anyio
 import pytest
 
 from penstock.cli import main
+from penstock.cli._dash.grafana_sources import SOURCES
 from penstock.cli._errors import CommandError
 from penstock.cli._metrics_endpoint import MetricsEndpoint
 from penstock.cli._serve.metrics import SharedCounters, metrics_page
@@ -197,7 +198,9 @@ def test_prometheus_scrapes_a_recording_and_a_server(
     with prometheus(jobs) as server:
         for job in jobs:
             server.wait_for(f'up{{job="{job}"}} == 1')
-        [(labels, flow)] = server.wait_for('penstock_field_value{field="Mass_Flow"}')
+        # As a panel of penstock grafana asks.
+        shown = SOURCES["prometheus"]("").curve("Mass_Flow")["expr"]
+        [(labels, flow)] = server.wait_for(shown)
         assert (labels["device"], labels["unit"]) == ("fuel", "SCCM")
         assert math.isfinite(flow)
         [(_, first)] = server.wait_for('penstock_samples_total{device="fuel"}')
