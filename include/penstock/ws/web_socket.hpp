@@ -405,8 +405,15 @@ private:
     }
 
     // web_socket_receiving.hpp
+    /// What a receive that goes on in a task begins with.
+    enum class Rest : std::uint8_t {
+        input,    ///< that is there
+        silence,  ///< for all of the time
+        controls, ///< which wait to be sent
+    };
     Task<Result<Message>> receive_later(Receive& caller);
-    Task<Result<Message>> receive_rest(bool silent);
+    Task<Result<Message>> receive_rest(Rest first);
+    Task<Result<Message>> receive_behind(detail::PartOfControl rest, Turn turn);
     Task<Result<>> feed(bool keeps_alive);
     [[nodiscard]] Result<> take(Result<Chunk> received);
     [[nodiscard]] Result<> take(Result<std::size_t> received);
@@ -428,6 +435,7 @@ private:
     Task<Result<>> write_control(Opcode opcode, const detail::PendingControl& control,
                                  bool receives);
     Task<Result<>> write_pending(bool receives = false);
+    [[nodiscard]] std::chrono::milliseconds control_time() const noexcept;
     Task<Result<>> send_pending();
     Task<void> answer_close(std::uint16_t code, std::string_view reason);
     Task<Result<>> send_close(Bytes payload);

@@ -199,8 +199,7 @@ void ReadinessOperation::cancel(OperationBase& base) noexcept {
 }
 
 bool ReadinessOperation::interrupt() noexcept {
-    // With an error it has completed, and the pollable may be gone.
-    if (error_ || pollable_ == nullptr || !pollable_->waits(*this, direction_)) {
+    if (!is_waiting()) {
         return false;
     }
     pollable_->remove_waiter(*this);

@@ -226,6 +226,12 @@ protected:
     /// For a derived class that adds something to the attempt of its base.
     void replace_attempt(Attempt attempt) noexcept { attempt_ = attempt; }
 
+    /// Whether it waits, and nothing has completed it.
+    [[nodiscard]] bool is_waiting() const noexcept {
+        // With an error it has completed, and the pollable may be gone.
+        return !error_ && pollable_ != nullptr && pollable_->waits(*this, direction_);
+    }
+
     /// The error of the operation. If the constructor sets it, the operation completes before it
     /// starts.
     LazyErrorCode error_;

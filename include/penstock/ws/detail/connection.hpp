@@ -58,6 +58,16 @@ struct PendingControls {
     [[nodiscard]] bool any() const noexcept { return pong.waiting || close.waiting || ping; }
 };
 
+/// What is left to write of a control frame.
+struct PartOfControl {
+    std::uint8_t size = 0;
+    std::array<std::byte, PendingControl::frame_size> bytes{};
+
+    explicit PartOfControl(Bytes left) noexcept : size(static_cast<std::uint8_t>(left.size())) {
+        std::ranges::copy(left, bytes.begin());
+    }
+};
+
 /// What both ends have agreed to compress with.
 struct Compressor {
     std::unique_ptr<codec::websocket::MessageDeflater> deflater;
@@ -121,6 +131,19 @@ public:
     }
     [[nodiscard]] bool inside_whole() const noexcept {
         return decoder_ && decoder_->inside_whole();
+    }
+    /// Whether what is not decoded begins with a whole ping or pong of a client, between messages.
+    [[nodiscard]] bool begins_with_ping_or_pong() const noexcept {
+        constexpr std::size_t head = 6; // with the mask
+        if (role != Role::server || rest.size() < head || (decoder_ && !decoder_->at_rest())) {
+            return false;
+        }
+        const auto kind = std::to_integer<unsigned>(rest[0]);
+        const auto size = std::to_integer<unsigned>(rest[1]);
+        constexpr unsigned masked = 0x80;
+        return (kind == 0x89 || kind == 0x8A) && size >= masked &&
+               size - masked <= codec::websocket::maximum_control_payload &&
+               rest.size() - head >= size - masked;
     }
     /// A message that begins from now on is received as a whole.
     void expect_whole() noexcept {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <coroutine>
+#include <new>
 #include <utility>
 
 #include <penstock/detail/io/pollable.hpp>
@@ -30,10 +31,7 @@ public:
     /// Throws `std::bad_alloc`.
     template <typename Promise>
     [[nodiscard]] bool await_suspend(std::coroutine_handle<Promise> task) {
-        if (patience_.count() > 0) {
-            this->context().loop().timers().add(
-                *this, penstock::detail::deadline_after(patience_, io::coarse_monotonic_now()));
-        }
+        start();
         const bool waits = Receive::await_suspend(task);
         if (!waits) {
             stop();
@@ -76,6 +74,21 @@ protected:
         patience_ = patience;
     }
 
+    /// Waits on, for another time than the one before. False without memory for its timer.
+    [[nodiscard]] bool wait_again(std::chrono::milliseconds patience) noexcept {
+        stop();
+        patience_ = patience;
+        try {
+            start();
+        } catch (const std::bad_alloc&) {
+            return false;
+        }
+        return true;
+    }
+
+    /// Only before it is suspended.
+    void set_patience(std::chrono::milliseconds patience) noexcept { patience_ = patience; }
+
     /// Until then the timer may look at the stream, which other tasks may close as soon as this
     /// operation no longer waits.
     void stop() noexcept {
@@ -85,6 +98,13 @@ protected:
     }
 
 private:
+    void start() {
+        if (patience_.count() > 0) {
+            this->context().loop().timers().add(
+                *this, penstock::detail::deadline_after(patience_, io::coarse_monotonic_now()));
+        }
+    }
+
     static void run_expiry(io::Work& work) { operation_of(work).expire(); }
 
     std::chrono::milliseconds patience_;
@@ -94,7 +114,8 @@ private:
 /// An `InputOperation` that tells `Derived` the outcome before the waiting coroutine resumes, so
 /// that it may go on in a task instead: `input_ended()` after data, the end or an error of the
 /// stream, `input_is_silent()` when the time is over. Neither is called if the operation completes
-/// without an attempt to read, as after a cancellation.
+/// without an attempt to read, as after a cancellation. If `input_ended()` returns false, or
+/// `bears_silence()` returns true when the time is over, the operation waits on.
 ///
 /// A base, and not a part: a waiting coroutine holds what is in it for as long as it waits.
 template <typename Receive, typename Derived> class ToldInput : public InputOperation<Receive> {
@@ -127,12 +148,14 @@ private:
             return false;
         }
         operation.stop(); // a task may follow, for longer than the stream lives
-        static_cast<Derived&>(operation).input_ended();
-        return true;
+        return static_cast<Derived&>(operation).input_ended();
     }
 
     static void tell_expiry(io::Work& work) {
         auto& operation = static_cast<ToldInput&>(InputOperation<Receive>::operation_of(work));
+        if (operation.is_waiting() && static_cast<Derived&>(operation).bears_silence()) {
+            return;
+        }
         if (operation.expire()) {
             static_cast<Derived&>(operation).input_is_silent();
         }

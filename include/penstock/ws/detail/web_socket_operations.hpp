@@ -12,8 +12,10 @@ namespace penstock::ws {
 /// What `receive` returns. Its result is a `Result<Message>`.
 ///
 /// A message that is one frame, whole in one read of a socket or behind another one in the same
-/// read, is decoded before the waiting coroutine resumes. For everything else (fragments,
-/// compression, control frames, a silent peer, other streams) the operation continues in a task.
+/// read, is decoded before the waiting coroutine resumes. A server that waits answers pings, drops
+/// pongs and pings a silent client by the way, so that a quiet connection has no task but the
+/// handler's. For everything else (fragments, compression, close frames, a client that does not
+/// answer, other streams) the operation continues in a task.
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
 class [[nodiscard]] BasicWebSocket<S>::Receive final
@@ -51,8 +53,10 @@ public:
     template <std::derived_from<penstock::detail::PromiseBase> Promise>
     [[nodiscard]] std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> task) {
         if (step_ != Step::waiting) {
-            rest_.emplace(step_ == Step::later ? socket_->receive_later(*this)
-                                               : socket_->receive_rest(false));
+            if (!rest_) {
+                rest_.emplace(step_ == Step::later ? socket_->receive_later(*this)
+                                                   : socket_->receive_rest(first_));
+            }
             rest_->coroutine().promise().set_continuation(task, task.promise());
             return penstock::detail::transfer(rest_->coroutine());
         }
@@ -105,7 +109,11 @@ private:
         if (take_message()) {
             return true;
         }
-        Socket* const source = connection.holds_input() ? nullptr : socket_->socket();
+        if (connection.holds_input() && !takes_controls()) {
+            step_ = step_ == Step::done ? step_ : Step::in_task;
+            return step_ == Step::done;
+        }
+        Socket* const source = socket_->socket();
         if (source == nullptr) {
             step_ = Step::in_task;
             return false;
@@ -133,27 +141,121 @@ private:
         return complete(message_of(event));
     }
 
-    void input_ended() noexcept {
+    /// Answers pings and drops pongs, as many as the input begins with. True: that was all of it.
+    /// A message behind them is taken, which completes this. Throws `std::bad_alloc`.
+    [[nodiscard]] bool takes_controls() {
+        constexpr int most = 16; // without letting other tasks run
+        Connection& connection = *socket_->connection_;
+        for (int count = 0; count < most && connection.begins_with_ping_or_pong(); ++count) {
+            const Event event = connection.decoder().next(connection.rest);
+            if (event.kind == codec::websocket::MessageDecoder::Kind::ping &&
+                !sends_at_once(Opcode::pong, event.payload)) {
+                if (!rest_) {
+                    connection.controls().pong.assign(event.payload);
+                    first_ = Rest::controls;
+                }
+                return false;
+            }
+            if (!connection.holds_input()) {
+                return true;
+            }
+            if (take_message()) {
+                return false;
+            }
+        }
+        return false;
+    }
+
+    /// Whether a socket has taken the whole of a ping or pong. If it has taken a part, `rest_` goes
+    /// on with the rest. Throws `std::bad_alloc`.
+    [[nodiscard]] bool sends_at_once(Opcode opcode, Bytes payload) {
+        Connection& connection = *socket_->connection_;
+        Socket* const target = socket_->socket();
+        Turn turn = connection.frames.try_lock();
+        if (!turn || target == nullptr || connection.has_pending() || connection.refusal()) {
+            return false;
+        }
+        detail::OutgoingFrame frame = connection.control_frame(opcode, payload);
+        (void)frame.next();
+        const std::size_t written = target->try_write(frame.head()).value_or(0);
+        if (written == frame.head().size()) {
+            return true;
+        }
+        if (written > 0) {
+            // Without memory for the task, a part of the frame may be all that is ever sent.
+            connection.write_broken = true;
+            rest_.emplace(socket_->receive_behind(
+                detail::PartOfControl(frame.head().subspan(written)), std::move(turn)));
+            connection.write_broken = false;
+        }
+        return false;
+    }
+
+    /// Returns whether this does not wait on.
+    [[nodiscard]] bool input_ended() noexcept {
         try {
             if (const Result<> taken = socket_->take(Input::await_resume()); !taken) {
-                (void)complete(failure(taken.error()));
-            } else if (!take_message()) {
-                continue_in_task(false);
+                return complete(failure(taken.error()));
+            }
+            if (take_message()) {
+                return true;
+            }
+            if (takes_controls()) {
+                socket_->connection_->release_decoder();
+                socket_->connection_->release_input();
+                if (!suspended_) {
+                    this->set_patience(socket_->patience());
+                    return false;
+                }
+                return !this->wait_again(socket_->patience()) &&
+                       complete(failure(std::errc::not_enough_memory));
+            }
+            if (step_ != Step::done) {
+                continue_in_task();
             }
         } catch (const std::bad_alloc&) { // what has arrived is kept for the next receive
             (void)complete(failure(std::errc::not_enough_memory));
         }
+        return true;
     }
 
-    void input_is_silent() noexcept { continue_in_task(true); }
+    /// Sends a ping if there is nothing else to do. The time for its answer begins.
+    [[nodiscard]] bool bears_silence() noexcept {
+        Connection& connection = *socket_->connection_;
+        if (connection.role != Connection::Role::server || connection.waits_for_idle ||
+            connection.pinged) {
+            return false;
+        }
+        connection.pinged = true;
+        try {
+            if (this->wait_again(socket_->patience())) {
+                if (sends_at_once(Opcode::ping, {})) {
+                    return true;
+                }
+                this->stop();
+            }
+        } catch (const std::bad_alloc&) {
+            this->stop();
+        }
+        // A ping of which a part was sent is no other one.
+        connection.pinged = rest_.has_value();
+        return false;
+    }
 
-    void continue_in_task(bool silent) noexcept {
+    void input_is_silent() noexcept {
+        first_ = Rest::silence;
+        continue_in_task();
+    }
+
+    void continue_in_task() noexcept {
         step_ = Step::in_task;
         if (!suspended_) {
             return; // `await_suspend` follows
         }
         try {
-            rest_.emplace(socket_->receive_rest(silent));
+            if (!rest_) {
+                rest_.emplace(socket_->receive_rest(first_));
+            }
             this->continue_in(*rest_);
         } catch (const std::bad_alloc&) {
             // What has arrived is kept for the next receive.
@@ -172,6 +274,7 @@ private:
     Result<Message> result_{};
     std::optional<Task<Result<Message>>> rest_{};
     Step step_ = Step::later;
+    Rest first_ = Rest::input;
     bool suspended_ = false;
 };
 

@@ -18,14 +18,37 @@ Task<Result<Message>> BasicWebSocket<S>::receive_later(Receive& caller) {
     co_return co_await receive();
 }
 
-/// What a `Receive` cannot do by itself. `silent`: nothing has arrived in time.
+/// A receive that has sent a part of a ping or pong, under `turn`.
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
-Task<Result<Message>> BasicWebSocket<S>::receive_rest(bool silent) {
+Task<Result<Message>> BasicWebSocket<S>::receive_behind(detail::PartOfControl rest, Turn turn) {
+    connection_->park_input();
+    Result<> sent;
+    {
+        const WriteTime time(*this, control_time());
+        detail::FrameWrite writing(*connection_);
+        sent = writing.end(co_await socket()->write_all(Bytes(rest.bytes.data(), rest.size)));
+    }
+    if (sent) {
+        sent = co_await write_pending(true);
+    }
+    turn.unlock();
+    if (const Result<> judged = judge_control(sent); !judged) {
+        co_return failure(judged.error());
+    }
+    co_return co_await receive_rest(Rest::input);
+}
+
+/// What a `Receive` cannot do by itself.
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+Task<Result<Message>> BasicWebSocket<S>::receive_rest(Rest first) {
     using Kind = codec::websocket::MessageDecoder::Kind;
     Connection& connection = *connection_;
-    if (silent) {
-        if (const Result<> told = co_await on_silence(); !told) {
+    if (first != Rest::input) {
+        const Result<> told =
+            first == Rest::silence ? co_await on_silence() : judge_control(co_await send_pending());
+        if (!told) {
             co_return failure(told.error());
         }
     }

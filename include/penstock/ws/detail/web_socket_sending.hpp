@@ -273,11 +273,18 @@ Task<Result<>> BasicWebSocket<S>::send_pending() {
     if (!turn) {
         co_return failure(turn.error());
     }
-    const Limits& limits = connection.limits;
+    const WriteTime time(*this, control_time());
+    co_return co_await write_pending(true);
+}
+
+/// How long the receiver may wait to send a control frame.
+template <typename S>
+    requires penstock::Stream<std::remove_reference_t<S>>
+std::chrono::milliseconds BasicWebSocket<S>::control_time() const noexcept {
+    const Limits& limits = connection_->limits;
     const bool shorter = limits.ping_interval.count() > 0 && limits.ping_timeout.count() > 0 &&
                          limits.ping_timeout < penstock::detail::time_limit(limits.write);
-    const WriteTime time(*this, shorter ? limits.ping_timeout : limits.write);
-    co_return co_await write_pending(true);
+    return shorter ? limits.ping_timeout : limits.write;
 }
 
 /// Sends a close frame unless one was sent.

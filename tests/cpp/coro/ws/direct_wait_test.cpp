@@ -47,6 +47,7 @@ using penstock::testing::RawConnection;
 using penstock::testing::read_text;
 using penstock::testing::receive_text;
 using penstock::testing::Received;
+using penstock::testing::receives_in_tasks;
 using penstock::testing::store;
 using penstock::testing::timers;
 using penstock::testing::turns;
@@ -56,8 +57,8 @@ using penstock::ws::WebSocket;
 
 /// Input after which a receive goes on in a task and waits there.
 std::vector<std::string> beginnings() {
-    return {frame(Opcode::ping, "p"), frame(Opcode::pong, "p"), frame(Opcode::text, "h", false),
-            frame(Opcode::text, "half").substr(0, 7), frame(Opcode::text, "half").substr(0, 1)};
+    return {frame(Opcode::text, "h", false), frame(Opcode::text, "half").substr(0, 7),
+            frame(Opcode::text, "half").substr(0, 1), frame(Opcode::ping, "p").substr(0, 3)};
 }
 
 TEST(WebSocketDirect, NoTimerIsLeftWhenAReceiveGoesOnInATask) {
@@ -91,7 +92,7 @@ TEST(WebSocketDirect, AStreamMayCloseWhileASilentPeerIsPinged) {
         Received outcome;
         const auto disturbing = [&]() -> Task<Result<>> {
             EXPECT_EQ(co_await unwrap(read_text(raw.client, 2)), plain_frame(Opcode::ping, ""));
-            co_await until_receives_in_tasks(1);
+            EXPECT_EQ(receives_in_tasks(), 0U);
             EXPECT_EQ(timers(), 1U);
             raw.server.next_layer().close();
             co_return Result<>();
@@ -143,10 +144,6 @@ TEST(WebSocketDirect, AConnectionThatWaitsKeepsNothingOfAPing) {
             for (RawConnection& raw : raws) {
                 scope.spawn(receive(raw.server));
             }
-            for (RawConnection& raw : raws) { // so that all wait in a task from here on
-                co_await unwrap(raw.client.write_all(frame(Opcode::pong, "")));
-            }
-            co_await until_receives_in_tasks(count);
             const auto ping = [](RawConnection& raw) -> Task<Result<>> {
                 co_await unwrap(raw.client.write_all(frame(Opcode::ping, "p")));
                 EXPECT_EQ(co_await unwrap(read_text(raw.client, 3)),
@@ -161,9 +158,71 @@ TEST(WebSocketDirect, AConnectionThatWaitsKeepsNothingOfAPing) {
             }
             co_await turns(4);
             EXPECT_LT(penstock::testing::allocated_bytes(), before + count * 100);
+            EXPECT_EQ(receives_in_tasks(), 0U);
             scope.cancel();
             co_return Result<>();
         });
+    };
+    run(program());
+}
+
+TEST(WebSocketDirect, AQuietConnectionHasNoTaskForPingsAndPongs) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        RawConnection raw =
+            co_await open_raw_connection({.ping_interval = 1ms, .ping_timeout = 1h});
+        const std::string whole = frame(Opcode::text, "one") + frame(Opcode::ping, "behind");
+        const auto talking = [&]() -> Task<Result<>> {
+            const std::string asked = plain_frame(Opcode::ping, "");
+            const std::string pong = frame(Opcode::pong, "");
+            for (int i = 0; i < 3; ++i) { // the second and third follow an answer
+                EXPECT_EQ(co_await unwrap(read_text(raw.client, 2)), asked);
+                EXPECT_EQ(receives_in_tasks(), 0U);
+                EXPECT_EQ(timers(), 1U);
+                co_await unwrap(raw.client.write_all(pong));
+            }
+            // Also in what has come with a message.
+            EXPECT_EQ(co_await unwrap(read_text(raw.client, 2)), asked);
+            co_await unwrap(raw.client.write_all(whole));
+            EXPECT_EQ(co_await unwrap(read_text(raw.client, 8)),
+                      plain_frame(Opcode::pong, "behind"));
+            EXPECT_EQ(co_await unwrap(read_text(raw.client, 2)), asked);
+            EXPECT_EQ(receives_in_tasks(), 0U);
+            co_return co_await raw.client.write_all(pong + frame(Opcode::pong, "again") +
+                                                    frame(Opcode::text, "two"));
+        };
+        const auto receiving = [&]() -> Task<Result<>> {
+            EXPECT_EQ(co_await unwrap(receive_text(raw.server)), "one");
+            EXPECT_EQ(co_await unwrap(receive_text(raw.server)), "two");
+            co_return Result<>();
+        };
+        expect(co_await penstock::all(receiving(), talking()));
+        EXPECT_EQ(timers(), 0U);
+    };
+    run(program());
+}
+
+TEST(WebSocketDirect, EachOfManyPingsIsAnswered) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        constexpr std::size_t count = 1'000;
+        RawConnection raw = co_await open_raw_connection();
+        std::string pings;
+        std::string pongs;
+        for (std::size_t i = 0; i < count; ++i) {
+            pings += frame(Opcode::ping, std::to_string(i));
+            pongs += plain_frame(Opcode::pong, std::to_string(i));
+        }
+        const auto asking = [&]() -> Task<Result<>> {
+            co_await unwrap(raw.client.write_all(pings + frame(Opcode::text, "end")));
+            EXPECT_EQ(co_await unwrap(read_text(raw.client, pongs.size())), pongs);
+            co_return Result<>();
+        };
+        const auto receiving = [&]() -> Task<Result<>> {
+            EXPECT_EQ(co_await unwrap(receive_text(raw.server)), "end");
+            co_return Result<>();
+        };
+        expect(co_await penstock::all(receiving(), asking()));
     };
     run(program());
 }
