@@ -275,20 +275,41 @@ public:
     }
 
     /// For a server: the target of the request, such as "/chat?room=1". Empty for a client.
-    [[nodiscard]] std::string_view target() const noexcept { return opening_->target; }
-    /// The fields of the peer's head. Valid as long as this object. The first call parses them, so
-    /// that a connection whose fields nobody reads spends no memory on them. Throws
+    ///
+    /// A server asks for this or for `fields` before it first waits for a message. The head is then
+    /// kept, and the views are valid, as long as this object, or until `forget_head`. Otherwise
+    /// that wait frees it, because most connections wait for long and need it no more.
+    [[nodiscard]] std::string_view target() const noexcept {
+        detail::Opening* const opening = asked_opening();
+        return opening != nullptr ? opening->target : std::string_view();
+    }
+    /// The fields of the peer's head, under the same condition. The first call parses them. Throws
     /// `std::bad_alloc`.
-    [[nodiscard]] codec::http::Fields fields() const { return opening_->fields(); }
-    /// Frees the peer's head, which a connection otherwise keeps until its end: a browser's has
-    /// about 500 bytes. From then on `target` and `fields` are empty, and views that they have
-    /// returned are invalid.
-    void forget_head() noexcept { opening_->forget(); }
+    [[nodiscard]] codec::http::Fields fields() const {
+        detail::Opening* const opening = asked_opening();
+        return opening != nullptr ? opening->fields() : codec::http::Fields();
+    }
+    /// Frees the peer's head: a browser's has about 500 bytes. From then on `target` and `fields`
+    /// are empty, and views that they have returned are invalid.
+    void forget_head() noexcept {
+        if (detail::Opening* const opening = asked_opening(); opening != nullptr) {
+            if (opening->subprotocol.empty() && !opening->compression) {
+                opening_.reset();
+            } else {
+                opening->forget();
+            }
+        }
+    }
     /// The selected subprotocol. Empty if there is none.
-    [[nodiscard]] std::string_view subprotocol() const noexcept { return opening_->subprotocol; }
+    [[nodiscard]] std::string_view subprotocol() const noexcept {
+        const detail::Opening* const opening = this->opening();
+        return opening != nullptr ? std::string_view(opening->subprotocol) : std::string_view();
+    }
     /// The negotiated parameters of permessage-deflate. Empty without compression.
     [[nodiscard]] const std::optional<DeflateParameters>& compression() const noexcept {
-        return opening_->compression;
+        static constexpr std::optional<DeflateParameters> none;
+        const detail::Opening* const opening = this->opening();
+        return opening != nullptr ? opening->compression : none;
     }
 
     /// The stream below.
@@ -380,6 +401,26 @@ private:
         }
     }
 
+    /// Null once the head was freed and nothing else is known of it. Reports a moved-from object.
+    [[nodiscard]] detail::Opening* opening() const noexcept {
+        (void)*connection_;
+        return opening_.get();
+    }
+    /// The same for who may look at the head.
+    [[nodiscard]] detail::Opening* asked_opening() const noexcept {
+        detail::Opening* const opening = this->opening();
+        if (opening != nullptr) {
+            opening->asked = true;
+        }
+        return opening;
+    }
+    /// Before a server waits for a message.
+    void release_head() noexcept {
+        if (opening_ != nullptr && !opening_->asked && connection_->role == Role::server) {
+            forget_head();
+        }
+    }
+
     /// 0 means no limit.
     [[nodiscard]] std::chrono::milliseconds patience() noexcept {
         Connection& connection = *connection_;
@@ -445,7 +486,7 @@ private:
 
     S stream_;
     penstock::detail::MovableState<Connection> connection_;
-    penstock::detail::MovableState<detail::Opening> opening_{"a ws::WebSocket"};
+    std::unique_ptr<detail::Opening> opening_;
 };
 
 /// A message that is sent in parts, each as a frame (RFC 6455, section 5.4). The writer holds the

@@ -11,10 +11,13 @@
 
 #include <gtest/gtest.h>
 
+#include <penstock/stream/any_stream.hpp>
 #include <penstock/stream/memory_stream.hpp>
 #include <penstock/stream/read_all.hpp>
 #include <penstock/task/all.hpp>
 #include <penstock/task/run.hpp>
+#include <penstock/task/unwrap.hpp>
+#include <penstock/task/yield.hpp>
 
 #include "coro/support/tcp_pair.hpp"
 #include "coro/ws/request.hpp"
@@ -62,6 +65,37 @@ TEST(WebSocketHandshake, BothEndsSeeTheHandshake) {
             EXPECT_EQ(socket->target(), "");
             EXPECT_TRUE(socket->fields().empty());
             EXPECT_EQ(socket->subprotocol(), "chat");
+        }
+    };
+    run(program());
+}
+
+TEST(WebSocketHandshake, AServerThatWaitsKeepsTheHeadForWhoHasAskedForIt) {
+    const Watchdog watchdog;
+    const auto program = []() -> Task<> {
+        for (const bool asked : {false, true}) {
+            auto pair = co_await penstock::testing::connect_pair();
+            expect(co_await pair.near.write_all(penstock::testing::request));
+            WebSocket server =
+                expect(co_await WebSocket::accept(penstock::AnyStream(std::move(pair.far))));
+            const std::string_view target = asked ? server.target() : std::string_view();
+            const auto receiving = [&]() -> Task<penstock::Result<>> {
+                EXPECT_EQ((co_await penstock::unwrap(server.receive())).text(), "hi");
+                co_return penstock::Result<>();
+            };
+            const auto sending = [&]() -> Task<penstock::Result<>> {
+                for (int i = 0; i < 5; ++i) { // the server waits
+                    (void)co_await penstock::yield();
+                }
+                co_return co_await pair.near.write_all(
+                    std::string("\x81\x82\x00\x00\x00\x00hi", 8));
+            };
+            expect(co_await penstock::all(receiving(), sending()));
+            EXPECT_EQ(target, asked ? "/" : "");
+            EXPECT_EQ(server.target(), target);
+            EXPECT_EQ(server.fields().empty(), !asked);
+            EXPECT_EQ(server.subprotocol(), "");
+            EXPECT_FALSE(server.compression());
         }
     };
     run(program());
