@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <mutex>
 #include <utility>
 
 #include <penstock/detail/task/deadline.hpp>
+#include <penstock/io/never_destroyed.hpp>
 #include <penstock/ws/errors.hpp>
 
 namespace penstock::ws::detail {
@@ -18,6 +20,21 @@ namespace {
 constexpr std::size_t kept_capacity = 16384;
 
 } // namespace
+
+/// A server gives all its connections the same limits.
+std::shared_ptr<const Limits> Connection::shared(const Limits& limits) {
+    struct Last {
+        std::mutex lock;
+        std::shared_ptr<const Limits> limits;
+    };
+    static io::NeverDestroyed<Last> kept;
+    Last& last = *kept;
+    const std::scoped_lock held(last.lock);
+    if (last.limits == nullptr || *last.limits != limits) {
+        last.limits = std::make_shared<const Limits>(limits);
+    }
+    return last.limits;
+}
 
 std::error_code Connection::refusal() const noexcept {
     if (close_sent || (pending && pending->close.waiting)) {
@@ -36,7 +53,7 @@ PendingControls& Connection::controls() {
 io::MonotonicTime Connection::close_deadline() {
     io::MonotonicTime& deadline = controls().close_deadline;
     if (deadline == 0) {
-        deadline = penstock::detail::deadline_after(penstock::detail::time_limit(limits.close));
+        deadline = penstock::detail::deadline_after(penstock::detail::time_limit(limits->close));
     }
     return deadline;
 }
@@ -48,7 +65,7 @@ std::chrono::milliseconds Connection::until_idle(std::chrono::milliseconds limit
     }
     const io::MonotonicTime now = io::coarse_monotonic_now();
     if (idle_until == 0) {
-        idle_until = penstock::detail::deadline_after(limits.idle, now);
+        idle_until = penstock::detail::deadline_after(limits->idle, now);
     }
     const auto left = std::max(
         std::chrono::milliseconds(1),
@@ -75,7 +92,7 @@ void Connection::compress(const Compression& compression, const DeflateParameter
 }
 
 void Connection::make_decoder() {
-    decoder_ = std::make_unique<Decoder>(role, limits.message,
+    decoder_ = std::make_unique<Decoder>(role, limits->message,
                                          compressor ? compressor->inflater.get() : nullptr);
 }
 

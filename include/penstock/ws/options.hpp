@@ -53,6 +53,8 @@ struct Limits {
     /// How many unsent bytes the kernel keeps for a peer that reads slowly:
     /// `net::WriteLimit::maximum_backlog`.
     std::uint32_t maximum_backlog = 131'072;
+
+    friend bool operator==(const Limits&, const Limits&) = default;
 };
 
 /// A server's options.

@@ -355,7 +355,7 @@ private:
     class WriteTime {
     public:
         WriteTime(BasicWebSocket& socket, std::chrono::milliseconds time) noexcept
-            : socket_(socket), usual_(socket.connection_->limits.write) {
+            : socket_(socket), usual_(socket.connection_->write_time) {
             set(time);
         }
         ~WriteTime() { set(usual_); }
@@ -364,7 +364,7 @@ private:
 
     private:
         void set(std::chrono::milliseconds time) noexcept {
-            if (time != socket_.connection_->limits.write) {
+            if (time != socket_.connection_->write_time) {
                 socket_.limit_writes(time);
             }
         }
@@ -392,8 +392,8 @@ private:
 
     /// By the socket, or else by `write_in_parts`.
     void limit_writes(std::chrono::milliseconds time) noexcept {
-        Limits& limits = connection_->limits;
-        limits.write = time;
+        const Limits& limits = *connection_->limits;
+        connection_->write_time = time;
         if (net::StreamSocket* const transport = penstock::detail::transport_of(stream_)) {
             transport->limit_writes({.time = time,
                                      .rate = limits.write_rate,
@@ -424,7 +424,7 @@ private:
     /// 0 means no limit.
     [[nodiscard]] std::chrono::milliseconds patience() noexcept {
         Connection& connection = *connection_;
-        const Limits& limits = connection.limits;
+        const Limits& limits = *connection.limits;
         const auto limit = connection.pinged ? limits.ping_timeout : limits.ping_interval;
         return limits.idle.count() > 0 ? connection.until_idle(limit) : limit;
     }

@@ -97,7 +97,9 @@ public:
     using Role = codec::websocket::Role;
     using Opcode = codec::websocket::Opcode;
 
-    Connection(Role side, const Limits& bounds) noexcept : role(side), limits(bounds) {}
+    /// Throws `std::bad_alloc`.
+    Connection(Role side, const Limits& bounds)
+        : role(side), limits(shared(bounds)), write_time(bounds.write) {}
 
     /// `rest` is the received data that is not decoded.
     [[nodiscard]] bool holds_input() const noexcept { return !rest.empty(); }
@@ -148,7 +150,7 @@ public:
     /// A message that begins from now on is received as a whole.
     void expect_whole() noexcept {
         if (decoder_) {
-            decoder_->limit_frames(limits.message); // the limit of a new one
+            decoder_->limit_frames(limits->message); // the limit of a new one
         }
     }
     /// Frees it before a wait, if a new one would go on as well. That of a connection that
@@ -241,6 +243,7 @@ private:
         using MessageDecoder::MessageDecoder;
     };
 
+    [[nodiscard]] static std::shared_ptr<const Limits> shared(const Limits& limits);
     void make_decoder();
     [[nodiscard]] Bytes put_header_before(Opcode opcode, Bytes payload) noexcept;
 
@@ -256,10 +259,11 @@ public:
     bool waits_for_idle = false; ///< `until_idle`
     std::uint8_t headroom = 0;
     std::uint16_t peer_code = 0;
-    Limits limits;
-    io::MonotonicTime idle_until = 0; ///< 0: no wait has begun since the last message
-    Chunk chunk{};                    ///< the input, from a stream that lends buffers
-    std::vector<std::byte> bytes{};   ///< and from any other one
+    std::shared_ptr<const Limits> limits; ///< of all connections that have the same
+    std::chrono::milliseconds write_time; ///< what holds now instead of `Limits::write`
+    io::MonotonicTime idle_until = 0;     ///< 0: no wait has begun since the last message
+    Chunk chunk{};                        ///< the input, from a stream that lends buffers
+    std::vector<std::byte> bytes{};       ///< and from any other one
     std::span<std::byte> rest{};
     /// The payload of the last message if it is a view of the input. What is before it in the
     /// input, `headroom` bytes or more, was decoded and may be overwritten.

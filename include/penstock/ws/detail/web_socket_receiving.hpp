@@ -100,7 +100,7 @@ Task<Result<MessagePart>> BasicWebSocket<S>::receive_part() {
         co_return failure(std::errc::operation_in_progress);
     }
     if (!connection.inside_parts()) {
-        connection.decoder().limit_frames(connection.limits.streamed_message);
+        connection.decoder().limit_frames(connection.limits->streamed_message);
     }
     connection.delivered = nullptr;
     while (!connection.end) {

@@ -186,7 +186,7 @@ template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
 Task<Result<>> BasicWebSocket<S>::write_in_parts(Bytes head, Bytes body) {
     constexpr std::size_t most = std::size_t{64} * 1024;
-    const auto limit = penstock::detail::time_limit(connection_->limits.write);
+    const auto limit = penstock::detail::time_limit(connection_->write_time);
     for (Bytes left : {head, body}) {
         while (!left.empty()) {
             const Bytes part(left.data(), std::min(left.size(), most));
@@ -281,10 +281,11 @@ Task<Result<>> BasicWebSocket<S>::send_pending() {
 template <typename S>
     requires penstock::Stream<std::remove_reference_t<S>>
 std::chrono::milliseconds BasicWebSocket<S>::control_time() const noexcept {
-    const Limits& limits = connection_->limits;
-    const bool shorter = limits.ping_interval.count() > 0 && limits.ping_timeout.count() > 0 &&
-                         limits.ping_timeout < penstock::detail::time_limit(limits.write);
-    return shorter ? limits.ping_timeout : limits.write;
+    const Limits& limits = *connection_->limits;
+    const bool shorter =
+        limits.ping_interval.count() > 0 && limits.ping_timeout.count() > 0 &&
+        limits.ping_timeout < penstock::detail::time_limit(connection_->write_time);
+    return shorter ? limits.ping_timeout : connection_->write_time;
 }
 
 /// Sends a close frame unless one was sent.
