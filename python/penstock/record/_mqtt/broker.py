@@ -1,7 +1,9 @@
-"""A connection to an MQTT 5 broker: messages in, acknowledgements out. It is not mended.
+"""A connection to an MQTT 5 broker: messages in, acknowledgements out. It does not reconnect.
 
-Whoever sends decides what a lost connection means; so there is one object a connection, and
-nothing is sent twice by itself.
+The sender decides what a lost connection means, so each connection has one object, and nothing is
+sent again unless the sender does it. aiomqtt was not taken for this reason: paho-mqtt, on which it
+stands, keeps unacknowledged messages in memory and sends them again after a reconnect. Here the
+spool does that, from the disk; with both, each of those rows would be sent twice.
 """
 
 from __future__ import annotations
