@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import anyio
+import pyarrow.parquet
 import pytest
 
 import penstock.record
+from penstock.cli import main
 from penstock.record import ArrowSink
 from penstock.record._files import line_ends
 from penstock.record._files.sqlite_log import log_path, read_log
@@ -206,3 +209,21 @@ def test_a_line_without_an_end_is_not_read_whole(
     assert flows(recording.pieces()) == [float(n) for n in range(ROWS) if n != 500]
     [damage] = recording.damages
     assert (damage.place, damage.reason) == ("line 502", "it is longer than 16 MiB")
+
+
+@pytest.mark.parametrize("columns", [[], ["other"]])
+@pytest.mark.parametrize("name", ["run.arrow", "run.parquet"])
+def test_a_file_without_the_columns_that_are_needed_comes_to_an_end(
+    tmp_path: Path, name: str, columns: list[str]
+) -> None:
+    path = tmp_path / name
+    table = pa.table({"other": range(100)}).select(columns)
+    if name == "run.arrow":
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
+    else:
+        pyarrow.parquet.write_table(table, path)
+    for needed in (None, ("device", "t_utc")):
+        pieces = penstock.record.open(path, strict=False).pieces(needed)
+        assert len(list(islice(pieces, 3))) <= 2
+    assert main(["verify", str(path)]) in (5, 8)

@@ -306,18 +306,19 @@ def _pieces(
     number, begin, is_first = 0, 0, True
     read = arrow_tables if path.suffix == ".arrow" else parquet_tables
     for at, table in read(path, damages, columns):
-        rest = table
-        while rest.num_rows:
+        # Counted here: slices of a table without columns have all of its rows.
+        done, rows = 0, table.num_rows
+        while done < rows:
             count, about = runs[number]
             if at >= begin + count and number + 1 < len(runs):
                 if is_first:
                     yield nothing.replace_schema_metadata(about), names, True
                 number, begin, is_first = number + 1, begin + count, True
                 continue
-            here = min(rest.num_rows, max(begin + count - at, 0) or rest.num_rows)
-            piece = rest.slice(0, here).replace_schema_metadata(about)
+            here = min(rows - done, max(begin + count - at, 0) or rows - done)
+            piece = table.slice(done, here).replace_schema_metadata(about)
             yield complete_rows(path, piece, damages), names, is_first
-            rest, at, is_first = rest.slice(here), at + here, False
+            done, at, is_first = done + here, at + here, False
     # A run without rows, such as a recording that has just begun, has columns and units too.
     while number < len(runs):
         if is_first:
