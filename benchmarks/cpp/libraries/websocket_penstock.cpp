@@ -24,6 +24,7 @@ using penstock::Scope;
 using penstock::Task;
 
 Task<Result<>> echo(ws::WebSocket& socket) {
+    socket.forget_head();
     while (const Result<ws::Message> message = co_await socket.receive()) {
         if (const Result<> sent = co_await socket.send(*message); !sent) {
             co_return sent;
@@ -33,6 +34,7 @@ Task<Result<>> echo(ws::WebSocket& socket) {
 }
 
 Task<Result<>> publish(ws::WebSocket& socket, ws::Subscriber& self) {
+    socket.forget_head();
     self.subscribe("all");
     while (const Result<ws::Message> message = co_await socket.receive()) {
         self.topics().publish("all", message->text());

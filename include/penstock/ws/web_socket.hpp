@@ -274,25 +274,24 @@ public:
                                         : std::string_view();
     }
 
-    /// For a server: the target of the request, such as "/chat?room=1". Empty for a client.
-    ///
-    /// A server asks for this or for `fields` before it first waits for a message. The head is then
-    /// kept, and the views are valid, as long as this object, or until `forget_head`. Otherwise
-    /// that wait frees it, because most connections wait for long and need it no more.
+    /// For a server: the target of the request, such as "/chat?room=1". Empty for a client. Valid
+    /// as long as this object, or until `forget_head`.
     [[nodiscard]] std::string_view target() const noexcept {
-        detail::Opening* const opening = asked_opening();
+        detail::Opening* const opening = this->opening();
         return opening != nullptr ? opening->target : std::string_view();
     }
-    /// The fields of the peer's head, under the same condition. The first call parses them. Throws
-    /// `std::bad_alloc`.
+    /// The fields of the peer's head. Valid as long as this object, or until `forget_head`. The
+    /// first call parses them. Throws `std::bad_alloc`.
     [[nodiscard]] codec::http::Fields fields() const {
-        detail::Opening* const opening = asked_opening();
+        detail::Opening* const opening = this->opening();
         return opening != nullptr ? opening->fields() : codec::http::Fields();
     }
     /// Frees the peer's head: a browser's has about 500 bytes. From then on `target` and `fields`
-    /// are empty, and views that they have returned are invalid.
+    /// are empty, and views that they have returned are invalid. Only the program can say when that
+    /// is. To free it in a wait before which nobody had asked was tried: whether there is a wait
+    /// depends on when the bytes of a message arrive, so a later question was answered at times.
     void forget_head() noexcept {
-        if (detail::Opening* const opening = asked_opening(); opening != nullptr) {
+        if (detail::Opening* const opening = this->opening(); opening != nullptr) {
             if (opening->subprotocol.empty() && !opening->compression) {
                 opening_.reset();
             } else {
@@ -405,20 +404,6 @@ private:
     [[nodiscard]] detail::Opening* opening() const noexcept {
         (void)*connection_;
         return opening_.get();
-    }
-    /// The same for who may look at the head.
-    [[nodiscard]] detail::Opening* asked_opening() const noexcept {
-        detail::Opening* const opening = this->opening();
-        if (opening != nullptr) {
-            opening->asked = true;
-        }
-        return opening;
-    }
-    /// Before a server waits for a message.
-    void release_head() noexcept {
-        if (opening_ != nullptr && !opening_->asked && connection_->role == Role::server) {
-            forget_head();
-        }
     }
 
     /// 0 means no limit.

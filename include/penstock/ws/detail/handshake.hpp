@@ -28,7 +28,6 @@ struct Opening {
     std::string_view target;                                 ///< of a request
     std::string subprotocol;
     std::optional<DeflateParameters> compression; ///< what both ends have agreed upon
-    bool asked = false;                           ///< somebody may look at the text
 
     /// Parses them the first time: most programs never ask. Throws `std::bad_alloc`.
     [[nodiscard]] codec::http::Fields fields();

@@ -120,7 +120,6 @@ private:
         }
         connection.release_input();
         connection.release_decoder();
-        socket_->release_head();
         this->wait_for(source->receive(), socket_->patience());
         step_ = Step::waiting;
         return Input::await_ready() && step_ != Step::in_task;

@@ -135,7 +135,6 @@ Task<Result<>> BasicWebSocket<S>::feed(bool keeps_alive) {
     Connection& connection = *connection_;
     const std::chrono::milliseconds limit =
         keeps_alive ? patience() : std::chrono::milliseconds::zero();
-    release_head();
     if (Socket* source = socket()) {
         connection.release_input();
         detail::InputOperation waiting(source->receive(), limit);
